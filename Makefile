@@ -1,0 +1,46 @@
+# Everything here builds its own virtual environment in .venv, once; a second run is cheap.
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: demo test test-deep lint format types bench clean
+
+demo: .venv/core
+	$(BIN)/bmcd demo
+
+test: .venv/all lint types
+	BMCD_REQUIRE_ALL=1 $(BIN)/python -m pytest -q -n 2 -m "not deep"
+
+test-deep: .venv/all
+	BMCD_REQUIRE_ALL=1 BMCD_DEEP=1 $(BIN)/python -m pytest -q -n 2
+
+lint: .venv/all
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+format: .venv/all
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+types: .venv/all
+	$(BIN)/mypy
+
+bench: .venv/all
+	$(BIN)/python benchmarks/exact_sums.py
+
+clean:
+	rm -rf .venv
+
+# Stamps: a target is made again only when what it installs has changed.
+.venv/bin/python:
+	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(0 if v >= (3, 11) else f"bmcd needs Python 3.11 or newer, but $(PYTHON) is {v[0]}.{v[1]}: say which one to use with make PYTHON=python3.12")'
+	$(PYTHON) -m venv .venv
+
+.venv/core: .venv/bin/python pyproject.toml
+	@echo "Installing bmcd into .venv (once; a minute or two) ..."
+	$(BIN)/python -m pip install -q --disable-pip-version-check -e .
+	@touch $@
+
+.venv/all: .venv/bin/python pyproject.toml
+	@echo "Installing bmcd and its development tools into .venv (once; a minute or two) ..."
+	$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[dev]'
+	@touch $@ .venv/core
