@@ -1,0 +1,196 @@
+"""Metropolis moves on permutations for the six distances, and the chain made of them.
+
+The state is sigma = r o rho^-1 with values 0..n-1; the target is exp(-theta d(sigma, identity)). One sweep
+is n proposals. The proposals are symmetric, so the acceptance ratio is exp(-theta * change of distance):
+
+* footrule, spearman: swap two entries, their positions a gap apart that is drawn log-uniformly from
+  1..n-1. Near the consensus only short gaps are accepted, far from it long ones mix best; all scales get a
+  share. The change costs O(1).
+* kendall: the same swap; the change costs O(gap).
+* cayley, hamming: swap two entries at positions drawn uniformly; O(cycle length) and O(1).
+* ulam: take one entry out and put it back elsewhere; the change is computed afresh, O(n log n).
+"""
+
+# Numba kernels carry no annotations: arrays in them are untyped on purpose.
+# mypy: disable-error-code="no-untyped-def"
+
+import numba
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from bmcd.mallows.distances import DISTANCES, check_distance, count_cycles, longest_increasing
+from bmcd.mallows.rank_scale import scale_values
+
+__all__ = ["metropolis_sample"]
+
+FOOTRULE, SPEARMAN, KENDALL, CAYLEY, HAMMING, ULAM = range(6)  # the order of DISTANCES
+GAPS = 1024  # entries of the table of gaps
+
+
+def metropolis_sample(
+    n: int,
+    theta: float,
+    distance: str,
+    size: int,
+    burn_in: int,
+    thin: int,
+    rng: np.random.Generator,
+    *,
+    rank_scale: ArrayLike = "linear",
+) -> NDArray[np.int64]:
+    """States of one Metropolis chain (Metropolis et al. 1953) for exp(-theta d(sigma, identity)).
+
+    Starts at the identity, does `burn_in` sweeps, then keeps a state after every `thin` sweeps: int64 array
+    (size, n), values 1..n. The draws are correlated and, for a finite burn-in, approximate. A sweep costs
+    O(n) for footrule, spearman and hamming (2 microseconds at n = 100), O(n^2 log n) for ulam.
+
+    >>> metropolis_sample(4, 0.0, "ulam", 2, 5, 5, np.random.default_rng(1)).shape
+    (2, 4)
+    """
+    check_distance(distance, rank_scale)
+    out = np.empty((size, n), np.int64)
+    _chain(
+        out, theta, DISTANCES.index(distance), scale_values(n, rank_scale), gap_table(n), burn_in, thin, rng
+    )
+    return out
+
+
+def gap_table(n: int) -> NDArray[np.int64]:
+    """Gaps in 1..n-1, log-uniform: looking one up is cheaper than a power for each proposal."""
+    quantiles = (np.arange(GAPS) + 0.5) / GAPS
+    gaps: NDArray[np.float64] = np.floor(np.exp(quantiles * np.log(max(n, 2))))
+    return np.clip(gaps, 1, max(n - 1, 1)).astype(np.int64)
+
+
+@numba.njit(cache=True)
+def _chain(out, theta, code, g, gaps, burn_in, thin, rng):
+    size, n = out.shape
+    sigma = np.arange(n)
+    at = np.zeros(2)
+    room = np.empty(n, np.int64)
+    for _ in range(burn_in):
+        metropolis(sigma, at, theta, 0.0, code, g, gaps, n, room, rng)
+    for row in range(size):
+        for _ in range(thin):
+            metropolis(sigma, at, theta, 0.0, code, g, gaps, n, room, rng)
+        for t in range(n):
+            out[row, t] = sigma[t] + 1
+
+
+@numba.njit(cache=True)
+def distance_to_identity(sigma, code, g):
+    """Distance of one permutation of 0..n-1 to the identity, from scratch."""
+    n = sigma.shape[0]
+    d = 0.0
+    if code == FOOTRULE:
+        for t in range(n):
+            d += abs(g[sigma[t]] - g[t])
+    elif code == SPEARMAN:
+        for t in range(n):
+            d += (sigma[t] - t) ** 2
+    elif code == KENDALL:
+        for t in range(n):
+            for s in range(t):
+                d += sigma[s] > sigma[t]
+    elif code == CAYLEY:
+        d += n - count_cycles(sigma, np.empty(n, np.bool_))
+    elif code == HAMMING:
+        for t in range(n):
+            d += sigma[t] != t
+    else:
+        d += n - longest_increasing(sigma, np.empty(n, np.int64))
+    return d
+
+
+@numba.njit(cache=True)
+def _change_by_swap(sigma, a, b, code, g):
+    """Change of the distance to the identity when the entries at positions a < b trade places."""
+    x, y = sigma[a], sigma[b]
+    if code == FOOTRULE:
+        return abs(g[y] - g[a]) + abs(g[x] - g[b]) - abs(g[x] - g[a]) - abs(g[y] - g[b])
+    if code == SPEARMAN:
+        return 2.0 * (b - a) * (y - x)
+    if code == HAMMING:
+        return 1.0 * ((y != a) + (x != b) - (x != a) - (y != b))
+    if code == CAYLEY:
+        # A swap splits the cycle that holds both positions, or joins the two that hold one each.
+        t = sigma[a]
+        while t != a and t != b:
+            t = sigma[t]
+        return -1.0 if t == b else 1.0
+    between = 0  # kendall: every entry between a and b with a value between x and y counts twice
+    low, high = min(x, y), max(x, y)
+    for t in range(a + 1, b):
+        if low < sigma[t] < high:
+            between += 1
+    return (1.0 + 2.0 * between) if x < y else (-1.0 - 2.0 * between)
+
+
+@numba.njit(cache=True)
+def _reinsert(sigma, a, b):
+    """Take the entry at position a out and put it back so that it stands at position b."""
+    moved = sigma[a]
+    if a < b:
+        for t in range(a, b):
+            sigma[t] = sigma[t + 1]
+    else:
+        for t in range(a, b, -1):
+            sigma[t] = sigma[t - 1]
+    sigma[b] = moved
+
+
+@numba.njit(cache=True)
+def metropolis(sigma, at, theta, beta, code, g, gaps, proposals, room, rng):
+    """Proposals for exp(-theta d - beta footrule), on sigma and at = (d, footrule) in place.
+
+    The footrule term serves annealing from the footrule model; with beta = 0 its distance is not kept up.
+    One uniform number serves a whole proposal: its first digits choose the positions and what is left
+    of the 53 bits (some 30) decides on acceptance.
+    """
+    n = sigma.shape[0]
+    if n < 2:
+        return
+    if code == ULAM:
+        for _ in range(proposals):
+            u = rng.random() * n
+            a = int(u)
+            b = int((u - a) * n)
+            if a == b:
+                continue
+            _reinsert(sigma, a, b)
+            change = n - longest_increasing(sigma, room) - at[0]
+            if change > 0 and rng.random() >= np.exp(-theta * change):
+                _reinsert(sigma, b, a)
+            else:
+                at[0] += change
+        return
+    anywhere = code in (CAYLEY, HAMMING)
+    d, footrule = at[0], at[1]
+    for _ in range(proposals):
+        u = rng.random() * n
+        a = int(u)
+        u -= a
+        if anywhere:
+            u *= n
+            b = int(u)
+            u -= b
+            if a == b:
+                continue
+            if b < a:
+                a, b = b, a
+        else:
+            u *= GAPS
+            k = int(u)
+            u -= k
+            b = a + gaps[k]
+            if b >= n:
+                continue
+        change = _change_by_swap(sigma, a, b, code, g)
+        change_footrule = _change_by_swap(sigma, a, b, FOOTRULE, g) if beta > 0 else 0.0
+        energy = theta * change + beta * change_footrule
+        if energy <= 0 or u < np.exp(-energy):
+            sigma[a], sigma[b] = sigma[b], sigma[a]
+            d += change
+            footrule += change_footrule
+    at[0] = d
+    at[1] = footrule

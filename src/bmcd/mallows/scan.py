@@ -1,0 +1,231 @@
+"""Compiled sums over the rankings compatible with a user's clicks (footrule). Arrays in, arrays out.
+
+Clicked items take ranks 1..c, the others c+1..n: two blocks, independent given rho and alpha. Scan
+t = 1, ..., n as in `footrule.py`, where now "the item at consensus position t" may belong to the other block
+than rank t. In each block one side is ahead of the other by a known number, so one counter is the state:
+
+* block 1 (clicked), t <= c: m open items, m + e open ranks, where e = unclicked positions so far;
+* block 2 (unclicked), t > c: m open ranks, m + e open items, where e = clicked positions still to come.
+
+At t = c both are e = s. After that, block 1 has only open ranks left, and each clicked item that
+arrives takes one of them; before it, block 2 has only open items. So block 1 needs a scan up to c, block 2 one
+from c on, and both know only three kinds of step. Messages carry sqrt(items! ranks!), which makes the first
+kind symmetric and forward and backward steps the same:
+
+* pair: item and rank arrive.         m -> m with 1 + 2m + e, m -> m +- 1 with sqrt of the product
+* lone rank, excess e falls to e - 1: m -> m with sqrt(m + e), m -> m + 1 with sqrt(m + 1)
+* lone rank, excess e - 1 grows to e: m -> m with sqrt(m + e), m -> m - 1 with sqrt(m)   (the transpose)
+
+Ageing after step t weighs exp(-beta gap_t (2m + e)). The part with m is `decay`; the part with e does not depend
+on the state and is added up in closed form.
+
+A tagged open item or rank is the same chain with e one smaller or larger: the others do not see it. That is
+what gives the top-k probabilities of all items in one pass (`top_probabilities_user`).
+
+Buffers and rows hold cell m at index m + 1, so that cell -1 exists and is zero.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+from bmcd.mallows.footrule import FLUSH, backward_messages, log_partition_scan
+
+# Sums may be reordered so that they vectorise. That does not depend on the number of threads.
+REORDER = {"reassoc", "contract", "nsz"}
+# Steps taken over one fixed window of states before the window is fitted again.
+CHUNK = 8
+# States are dropped when message times reference completion is this far below the total; see `fit_window`.
+TRIM = 1e-25
+# Messages are rescaled when they leave [1 / ROOM, ROOM].
+ROOM = 1e60
+# Users handled by one task of a parallel loop, sharing one set of buffers.
+BLOCK = 32
+
+
+class Shared(NamedTuple):
+    """Tables that depend on n only."""
+
+    root: NDArray[np.float64]  # sqrt(i)
+    twice: NDArray[np.float64]  # 2 m
+    off: NDArray[np.float64]  # [e + 1, m]: sqrt(m (m + e)), e = -1, 0, ...
+    log_factorial: NDArray[np.float64]
+
+
+class Cluster(NamedTuple):
+    """Tables that depend on alpha and the rank scale."""
+
+    beta: float
+    gaps: NDArray[np.float64]  # gaps[t - 1] after step t; 0 after step n
+    decay: NDArray[np.float64]  # [row, m]: exp(-2 beta gap m)
+    decay_row: NDArray[np.int64]  # which row belongs to step t
+    finish: NDArray[np.float64]  # [t, m + 1]: weight of all completions after step t when no click is left
+    finish_scale: NDArray[np.float64]  # logarithm of each row's factor
+    log_z: float
+
+
+def shared_tables(n: int) -> Shared:
+    """Tables for n items. Excess and state are at most n / 2: both sides of a block must still close."""
+    width = n // 2 + CHUNK + 4
+    m = np.arange(width, dtype=np.float64)
+    excess = np.arange(-1, n // 2 + 3, dtype=np.float64)
+    i = np.arange(n + width + 4, dtype=np.float64)
+    off = np.sqrt(m * np.maximum(m + excess[:, None], 0.0))
+    log_factorial = np.concatenate([[0.0], np.cumsum(np.log(i[1:]))])
+    return Shared(np.sqrt(i), 2.0 * m, off, log_factorial)
+
+
+def cluster_tables(gaps: NDArray[np.float64], alpha: float) -> Cluster:
+    """Tables for one alpha: O(n^2) to make, to be used for many users."""
+    n = gaps.size + 1
+    width = n // 2 + CHUNK + 4
+    beta = alpha / n
+    all_gaps = np.append(gaps, 0.0)
+    values, row = np.unique(all_gaps, return_inverse=True)
+    decay = np.exp(-2.0 * beta * values[:, None] * np.arange(width))
+    table, scale = backward_messages(gaps, beta)
+    finish = np.zeros((n + 1, width + 1))
+    finish[:, 1 : table.shape[1] + 1] = table
+    return Cluster(
+        beta=float(beta),
+        gaps=all_gaps,
+        decay=decay,
+        decay_row=np.append(0, row.astype(np.int64)),
+        finish=finish,
+        finish_scale=scale,
+        log_z=log_partition_scan(gaps, beta),
+    )
+
+
+@numba.njit(cache=True, fastmath=REORDER)
+def pair(source, target, off, decay, twice, excess, low, high):
+    """Step `pair` for cells low..high of the target. The loops start at zero so that they vectorise."""
+    s = source[low : high + 3]
+    o = target[low + 1 : high + 2]
+    u = off[low : high + 2]
+    d = decay[low : high + 1]
+    w = twice[low : high + 1]
+    k = 1.0 + excess
+    for j in range(high - low + 1):
+        o[j] = d[j] * ((k + w[j]) * s[j + 1] + u[j] * s[j] + u[j + 1] * s[j + 2])
+
+
+@numba.njit(cache=True, fastmath=REORDER)
+def lone_falls(source, target, root, decay, excess, low, high):
+    """Step `lone rank` with ``excess`` before and excess - 1 after it (or, backwards, its transpose's source)."""
+    for m in range(low, high + 1):
+        target[m + 1] = decay[m] * (root[m] * source[m] + root[m + excess] * source[m + 1])
+
+
+@numba.njit(cache=True, fastmath=REORDER)
+def lone_grows(source, target, root, decay, excess, low, high):
+    """The transpose: ``excess`` after the step, excess - 1 before it."""
+    for m in range(low, high + 1):
+        target[m + 1] = decay[m] * (root[m + 1] * source[m + 2] + root[m + excess] * source[m + 1])
+
+
+@numba.njit(cache=True, fastmath=REORDER)
+def several_pairs(x, y, off, cluster, twice, excess, t, steps, low, high):
+    """Steps t + 1, ..., t + steps, all `pair`, over one window; the result is in x if steps is even, else in y."""
+    for step in range(steps):
+        decay = cluster.decay[cluster.decay_row[t + step + 1]]
+        if step % 2 == 0:
+            pair(x, y, off, decay, twice, excess, low, high)
+        else:
+            pair(y, x, off, decay, twice, excess, low, high)
+
+
+@numba.njit(cache=True, fastmath=REORDER)
+def fit_window(x, finish, low, high):
+    """Cells worth keeping: those whose weight times what can follow is not negligible.
+
+    A message alone does not tell: its mass runs to states that can no longer close. What can follow is taken
+    from the same scan without clicks, which is close enough for a margin of TRIM.
+    Returns the new window and the size of its largest cell.
+    """
+    weights = x[low + 1 : high + 2]
+    follow = finish[low + 1 : high + 2]
+    total = 0.0
+    for j in range(weights.size):
+        total += weights[j] * follow[j]
+    cut = TRIM * total
+    first, last = 0, weights.size - 1
+    while first < last and weights[first] * follow[first] <= cut:
+        first += 1
+    while first < last and weights[last] * follow[last] <= cut:
+        last -= 1
+    largest = 0.0
+    for j in range(first, last + 1):
+        largest = max(largest, weights[j])
+    return low + first, low + last, largest
+
+
+@numba.njit(cache=True, fastmath=REORDER)
+def close_row(row, high):
+    """Drop cells about to become denormal and rescale. Returns the last cell and the log of what was taken out."""
+    total = 0.0
+    cells = row[1 : high + 2]
+    for j in range(cells.size):
+        total += cells[j]
+    while high > 0 and row[high + 1] < FLUSH * total:
+        high -= 1
+    row[0] = 0.0
+    row[high + 2 :] = 0.0
+    if 1.0 / ROOM < total < ROOM or total == 0.0:
+        return high, 0.0
+    scale = 1.0 / total
+    for m in range(high + 1):
+        row[m + 1] *= scale
+    return high, math.log(total)
+
+
+@numba.njit(cache=True)
+def count_up_to(clicked, t):
+    count = 0
+    while count < clicked.size and clicked[count] <= t:
+        count += 1
+    return count
+
+
+@numba.njit(cache=True, fastmath=REORDER)
+def second_block_rows(clicked, n, start, shared, cluster, rows, scales):
+    """Weights of all completions of block 2 after steps start, ..., n, ageing after the step included.
+
+    From the last click on they are the same for everybody and are not copied: `completion_row` finds the right one.
+    Returns the step from which on the shared rows hold.
+    """
+    c = clicked.size
+    last = max(clicked[c - 1], start) if c > 0 else start
+    next_click = c - 1
+    excess = 0
+    high = min(n - last, n // 2)
+    for t in range(last - 1, start - 1, -1):
+        source = completion_row(t + 1, last, cluster, rows)
+        scale = completion_scale(t + 1, last, cluster, scales)
+        decay = cluster.decay[cluster.decay_row[t]]
+        if next_click >= 0 and clicked[next_click] == t + 1:
+            next_click -= 1
+            excess += 1
+            high = max(min(high + 1, t - c, n - t - excess), 0)
+            lone_grows(source, rows[t], shared.root, decay, excess, 0, high)
+        else:
+            high = max(min(high + 1, t - c, n - t - excess), 0)
+            pair(source, rows[t], shared.off[excess + 1], decay, shared.twice, excess, 0, high)
+        high, taken = close_row(rows[t], high)
+        scales[t] = scale + taken
+    return last
+
+
+@numba.njit(cache=True)
+def completion_row(t, last, cluster, rows):
+    return cluster.finish[t] if t >= last else rows[t]
+
+
+@numba.njit(cache=True)
+def completion_scale(t, last, cluster, scales):
+    return cluster.finish_scale[t] if t >= last else scales[t]
