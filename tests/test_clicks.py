@@ -88,11 +88,7 @@ def test_to_frame_and_back(library, titles, require):
 @pytest.mark.parametrize(
     "convert",
     [np.asarray, np.bool_, np.float32, np.uint8, list]
-    + [
-        getattr(sparse, f"{kind}_{what}")
-        for kind in ("csr", "csc", "coo", "lil")
-        for what in ("array", "matrix")
-    ],
+    + [getattr(sparse, f"{kind}_{what}") for kind in ("csr", "csc", "coo", "lil") for what in ("array", "matrix")],
 )
 def test_every_kind_of_matrix_gives_the_same_clicks(convert):
     matrix = convert(DENSE)
@@ -299,9 +295,7 @@ def test_at_least_is_the_plain_way(rows, n):
     assert left.n_items == clicks.n_items
     assert left.matrix.toarray().tolist() == [rows[u] for u in kept]
     gone = len(rows) - len(kept)
-    assert left.history == (
-        (f"dropped {gone} of {len(rows)} users with fewer than {n} clicks",) if gone else ()
-    )
+    assert left.history == ((f"dropped {gone} of {len(rows)} users with fewer than {n} clicks",) if gone else ())
 
 
 def test_most_clicked_needs_a_number_in_range():
@@ -351,9 +345,7 @@ def test_hold_out_says_who_has_too_few_clicks():
     with pytest.raises(ClicksError) as caught:
         clicks.hold_out(6, keep=2)
     assert "needs 8 clicks of each user, but user 'u0' has 1, 'u1' has 2," in str(caught.value)
-    assert "'u4' has 5 and 2 more have too few. Use at_least(8) first, or too_few='drop'." in str(
-        caught.value
-    )
+    assert "'u4' has 5 and 2 more have too few. Use at_least(8) first, or too_few='drop'." in str(caught.value)
     train, test = clicks.at_least(8).hold_out(6, keep=2)
     assert train.history[-1] == "held out 6 clicks of each user (seed 0)"
     assert test.history[-1] == "kept only the 6 held-out clicks of each user (seed 0)"
@@ -380,9 +372,7 @@ def test_summary():
         "repeated clicks collapsed: 1",
         "- 1 repeated clicks collapsed",
     ]
-    assert "1,000 users x 1,000 items, 1,000,000 clicks" in str(
-        Clicks.from_matrix(np.ones((1000, 1000))).summary()
-    )
+    assert "1,000 users x 1,000 items, 1,000,000 clicks" in str(Clicks.from_matrix(np.ones((1000, 1000))).summary())
 
 
 def test_equality_is_about_content_not_history():

@@ -101,9 +101,7 @@ def test_a_path_may_be_text(write):
     ],
 )
 def test_ids_become_numbers_only_when_nothing_is_lost(write, ids, read):
-    path = write(
-        "clicks.csv", "".join(f"{line}\n" for line in ["user,item", *(f"u,{i}" for i in ids)]).encode()
-    )
+    path = write("clicks.csv", "".join(f"{line}\n" for line in ["user,item", *(f"u,{i}" for i in ids)]).encode())
     clicks = read_clicks(path)
     assert clicks.items.tolist() == (read or ids)
     assert clicks.items.dtype == (np.int64 if read else object)
@@ -230,9 +228,7 @@ def test_damaged_gzip(write):
     refused(write("crc.csv.gz", packed[:-8] + b"12345678"), "50001 lines were readable")
     refused(write("head.csv.gz", packed[:5]), "0 lines were readable")
     middle = len(packed) // 2
-    refused(
-        write("flipped.csv.gz", packed[:middle] + b"\xff" * 50 + packed[middle + 50 :]), "lines were readable"
-    )
+    refused(write("flipped.csv.gz", packed[:middle] + b"\xff" * 50 + packed[middle + 50 :]), "lines were readable")
     refused(write("plain.csv.gz", GOOD), "the name ends in .gz, but it is not gzip data. Rename the file.")
     refused(write("empty.csv.gz", b""), "the file is empty")
 
@@ -329,9 +325,7 @@ plain_ids = st.one_of(
     ),
     st.integers(-(2**70), 2**70).map(str),
 )
-huge_ids = st.builds(
-    lambda text, n: text * n, st.sampled_from(["x", "é", '"', "\n."]), st.integers(1, 60_000)
-)
+huge_ids = st.builds(lambda text, n: text * n, st.sampled_from(["x", "é", '"', "\n."]), st.integers(1, 60_000))
 
 
 @pytest.mark.parametrize("delimiter", [",", "\t"])
@@ -341,10 +335,7 @@ def test_what_csv_writes_is_read_again(tmp_path_factory, delimiter, rows, zipped
     sink = io.StringIO(newline="")
     csv.writer(sink, delimiter=delimiter, quoting=csv.QUOTE_ALL).writerows([("user", "item"), *rows])
     data = sink.getvalue().encode()
-    path = (
-        tmp_path_factory.getbasetemp()
-        / f"round.{'csv' if delimiter == ',' else 'tsv'}{'.gz' if zipped else ''}"
-    )
+    path = tmp_path_factory.getbasetemp() / f"round.{'csv' if delimiter == ',' else 'tsv'}{'.gz' if zipped else ''}"
     path.write_bytes(gzip.compress(data, 1) if zipped else data)
     if not rows:
         refused(path, "there are no rows")
@@ -359,9 +350,7 @@ def test_what_csv_writes_is_read_again(tmp_path_factory, delimiter, rows, zipped
 
 
 def test_memory_grows_with_the_clicks_not_with_the_text(write):
-    wide = b"user,item,note\n" + b"".join(
-        b"%d,%d,%s\n" % (n % 100, n % 70, b"x" * 1000) for n in range(30_000)
-    )
+    wide = b"user,item,note\n" + b"".join(b"%d,%d,%s\n" % (n % 100, n % 70, b"x" * 1000) for n in range(30_000))
     path = write("wide.csv", wide)
     tracemalloc.start()
     read_clicks(path)

@@ -16,5 +16,7 @@ def test_streams_are_numpys_philox_bit_for_bit(seed, chain, sweep, user):
 
 def test_neighbouring_streams_share_nothing():
     key = stream_key(0)
-    streams = [uniforms(key, chain, sweep, user, 50) for chain in range(3) for sweep in range(3) for user in range(3)]
+    streams = [
+        uniforms(key, chain, sweep, user, 50) for chain in range(3) for sweep in range(3) for user in range(3)
+    ]
     assert len({value for stream in streams for value in stream}) == 27 * 50

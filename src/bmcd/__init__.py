@@ -1,3 +1,46 @@
 """Bayesian Mallows for Clicking Data: diverse recommendations with probabilities you can trust."""
 
+import importlib
+from typing import TYPE_CHECKING, Any
+
 __version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from bmcd import mallows
+    from bmcd.clicks import Clicks, ClicksError
+    from bmcd.datasets import load_dataset
+    from bmcd.reading import read_clicks
+    from bmcd.simulation import Simulation, simulate
+
+__all__ = [
+    "Clicks",
+    "ClicksError",
+    "Simulation",
+    "__version__",
+    "load_dataset",
+    "mallows",
+    "read_clicks",
+    "simulate",
+]
+
+# Where each public name lives. They are loaded when first used, so that `import bmcd` costs next to nothing.
+_HOME = {
+    "Clicks": "bmcd.clicks",
+    "ClicksError": "bmcd.clicks",
+    "Simulation": "bmcd.simulation",
+    "load_dataset": "bmcd.datasets",
+    "read_clicks": "bmcd.reading",
+    "simulate": "bmcd.simulation",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name == "mallows":
+        return importlib.import_module("bmcd.mallows")
+    if name in _HOME:
+        return getattr(importlib.import_module(_HOME[name]), name)
+    raise AttributeError(f"module 'bmcd' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -98,8 +98,7 @@ class Clicks:
         if user == item:
             raise ClicksError(f"user and item are both {user!r}; they must be two different columns.")
         (user_codes, users), (item_codes, items) = (
-            encode(values, name)
-            for values, name in zip(columns(frame, user, item), (user, item), strict=True)
+            encode(values, name) for values, name in zip(columns(frame, user, item), (user, item), strict=True)
         )
         clicks = cls.from_codes(user_codes, item_codes, users, items)
         return clicks if titles is None else clicks.with_titles(titles, item=item, title=title)
@@ -177,9 +176,7 @@ class Clicks:
         titled = np.array([key in named for key in own])
         if not titled.any():
             example = f"{shown(next(iter(named)))} against {shown(own[0])}" if named else "there are none"
-            raise ClicksError(
-                f"no title belongs to a clicked item ({example}). Check the item ids of the titles."
-            )
+            raise ClicksError(f"no title belongs to a clicked item ({example}). Check the item ids of the titles.")
         texts = objects([named.get(key, str(key)) for key in own])
         unused = len(named) - int(titled.sum())
         steps = (f"{unused} titles of items nobody clicked left out",) if unused else ()

@@ -30,9 +30,7 @@ class ClicksError(ValueError):
         self.reason, self.file, self.line, self.row, self.column = reason, file, line, row, column
         place = [] if file is None else [file]
         place += [
-            f"{word} {at}"
-            for word, at in (("line", line), ("row", row), ("column", column))
-            if at is not None
+            f"{word} {at}" for word, at in (("line", line), ("row", row), ("column", column)) if at is not None
         ]
         where = ", ".join(place) + (f" ({name[:40]})" if name is not None else "")
         super().__init__(f"{where}: {reason}" if where else reason)
@@ -82,9 +80,7 @@ def columns(frame: Any, *names: str) -> list[NDArray[Any]]:
     for name in names:
         if have.count(name) != 1:
             what = "there are several columns" if name in have else "there is no column"
-            raise ClicksError(
-                f"{what} {name!r}; the columns are {listed([shown(c) for c in have])}.", column=name
-            )
+            raise ClicksError(f"{what} {name!r}; the columns are {listed([shown(c) for c in have])}.", column=name)
     table = table.select(*names)
     if isinstance(table, nw.LazyFrame):
         table = table.collect()
@@ -106,9 +102,7 @@ def encode(values: NDArray[Any], column: str) -> tuple[NDArray[Any], NDArray[Any
         what = "missing" if codes[bad[0]] == -1 else "empty"
         reason = f"the {column} id is {what} (rows count from 0). Every row needs a user and an item."
         raise ClicksError(reason, row=int(bad[0]), column=column)
-    whole = all(
-        isinstance(v, (int, np.integer)) and not isinstance(v, bool) and -(2**63) <= v < 2**63 for v in ids
-    )
+    whole = all(isinstance(v, (int, np.integer)) and not isinstance(v, bool) and -(2**63) <= v < 2**63 for v in ids)
     return codes, ids.astype(np.int64) if whole else ids
 
 
@@ -142,9 +136,7 @@ def distinct(values: list[Any], what: str, length: int) -> NDArray[Any]:
     codes, ids = encode(objects(values), what)
     if len(ids) < length:
         twice = ids[np.bincount(codes).argmax()]
-        raise ClicksError(
-            f"the {what} id {shown(twice)} is given more than once. Ids must differ.", column=what
-        )
+        raise ClicksError(f"the {what} id {shown(twice)} is given more than once. Ids must differ.", column=what)
     return ids
 
 

@@ -151,9 +151,7 @@ class _Table:
                 # A row may go on over many lines inside quotes, but not for ever.
                 size = size + len(text) if start == before else 0
                 if size > CHUNK:
-                    raise self.error(
-                        f"a row is longer than {CHUNK} characters. Is a quote never closed?", start
-                    )
+                    raise self.error(f"a row is longer than {CHUNK} characters. Is a quote never closed?", start)
 
         reader = csv.reader(lines(), delimiter=self.delimiter, strict=True)
         width, first, second = -1, 0, 0  # the header, which is yet to come, sets them
@@ -264,9 +262,7 @@ def _delimiter(file: str, given: str | None) -> str | None:
         return None
     if given is None and suffix not in DELIMITERS:
         known = listed([*DELIMITERS, *PARQUET])
-        reason = (
-            f"cannot tell the format from the extension {suffix!r}; it can be {known}, each also with .gz."
-        )
+        reason = f"cannot tell the format from the extension {suffix!r}; it can be {known}, each also with .gz."
         raise ClicksError(f"{reason} For other text files pass delimiter=.")
     return given or DELIMITERS[suffix]
 

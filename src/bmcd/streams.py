@@ -15,6 +15,7 @@ A stream is an array of 11 unsigned integers that the caller owns:
 ======  ==============================================================
 """
 
+# mypy: disable-error-code="no-untyped-def"
 from __future__ import annotations
 
 import numba
@@ -39,7 +40,7 @@ def stream_key(seed: int) -> NDArray[np.uint64]:
     >>> bool((stream_key(0) != stream_key(1)).all())
     True
     """
-    return np.random.SeedSequence(seed).generate_state(2, np.uint64)
+    return np.random.SeedSequence(seed).generate_state(2, np.uint64).astype(np.uint64)
 
 
 @numba.njit(cache=True)

@@ -92,9 +92,7 @@ def insert(data: bytes, rng: random.Random) -> bytes:
 def insert_huge(data: bytes, rng: random.Random) -> bytes:
     at = rng.randrange(len(data) + 1)
     return (
-        data[:at]
-        + rng.choice([b"9", b"x", b'"', b",", b"\n"]) * rng.choice([19, 20, 5_000, 200_000])
-        + data[at:]
+        data[:at] + rng.choice([b"9", b"x", b'"', b",", b"\n"]) * rng.choice([19, 20, 5_000, 200_000]) + data[at:]
     )
 
 

@@ -178,9 +178,7 @@ def test_ulam_counts_with_a_name():
     for n in (4, 10, 25):
         counts = np.exp(counting.ulam_log_counts(n))
         assert counts[1] == pytest.approx((n - 1) ** 2, rel=1e-12)  # one item moved
-        assert counts[-2] == pytest.approx(
-            comb(2 * n, n) // (n + 1) - 1, rel=1e-12
-        )  # Catalan: no rise of three
+        assert counts[-2] == pytest.approx(comb(2 * n, n) // (n + 1) - 1, rel=1e-12)  # Catalan: no rise of three
         assert counts[-1] == pytest.approx(1, rel=1e-12)  # the reversal
 
 

@@ -81,9 +81,7 @@ def check_ranks(ranks: ArrayLike, name: str = "ranks") -> Integers:
     ordered = np.sort(checked, axis=-1)
     twice = np.zeros(ordered.shape, dtype=bool)
     twice[..., 1:] = ordered[..., 1:] == ordered[..., :-1]
-    _refuse_row(
-        ordered, twice, name, f"more than once; each of 1..{n} must appear exactly once", shown=checked
-    )
+    _refuse_row(ordered, twice, name, f"more than once; each of 1..{n} must appear exactly once", shown=checked)
     return checked
 
 
@@ -248,9 +246,7 @@ _BY_NAME: dict[str, Callable[[ArrayLike, ArrayLike], Integers | np.int64]] = {
 # --------------------------------------------------------------------------------------------- kernels
 
 
-def _by_composition(
-    ranks: ArrayLike, rho: ArrayLike, rows: Callable[[Integers], Integers]
-) -> Integers | np.int64:
+def _by_composition(ranks: ArrayLike, rho: ArrayLike, rows: Callable[[Integers], Integers]) -> Integers | np.int64:
     """Apply a kernel to the rows of sigma = r o rho^-1, written with values 0..n-1."""
     r, consensus = np.broadcast_arrays(*_check_pair(ranks, rho))
     sigma = np.empty(r.shape, dtype=np.int64)

@@ -230,9 +230,7 @@ def _pilot(start, grid, theta, beta, sweeps, code, g, gaps, proposals, rng):
         at[0] = distance_to_identity(sigma, code, g)
         for k in range(grid.shape[0]):
             for sweep in range(sweeps):
-                metropolis(
-                    sigma, at, grid[k] * theta, (1.0 - grid[k]) * beta, code, g, gaps, proposals, room, rng
-                )
+                metropolis(sigma, at, grid[k] * theta, (1.0 - grid[k]) * beta, code, g, gaps, proposals, room, rng)
                 seen[k, chain * sweeps + sweep] = _difference(sigma, theta, beta, code, g)
     out = np.empty(grid.shape[0])
     for k in range(grid.shape[0]):
@@ -243,9 +241,7 @@ def _pilot(start, grid, theta, beta, sweeps, code, g, gaps, proposals, rng):
 # ---------------------------------------------------------------------------------- the large-n limit
 
 
-def asymptotic(
-    n: int, theta: float, distance: str, *, rank_scale: ArrayLike = "linear"
-) -> tuple[float, float]:
+def asymptotic(n: int, theta: float, distance: str, *, rank_scale: ArrayLike = "linear") -> tuple[float, float]:
     """(log Z, E[d]) from the limit of many items (Mukherjee 2016, Annals of Statistics 44, theorem 1.5).
 
     (log Z - log n!) / n tends to the largest value of -theta mu[d] - KL(mu || uniform) over measures mu on
@@ -263,8 +259,7 @@ def asymptotic(
     check_distance(distance, rank_scale)
     if distance not in ("footrule", "spearman"):
         raise ValueError(
-            f"method='asymptotic' is for the footrule and spearman distances, not {distance!r}: "
-            "use method='auto'"
+            f"method='asymptotic' is for the footrule and spearman distances, not {distance!r}: use method='auto'"
         )
     g = scale_values(n, rank_scale)
     cost = np.abs(g[:, None] - g[None, :])

@@ -15,6 +15,7 @@ largest, so that at n = 20,000 they vanish. Each cell therefore has a scale of i
 Cost: n^2 / 4 cells of seven flops for log Z.
 """
 
+# mypy: disable-error-code="no-untyped-def"
 from __future__ import annotations
 
 import math
@@ -223,9 +224,7 @@ def _sample(table, size, rng):
     return out
 
 
-def sample_scan(
-    gaps: NDArray[np.float64], beta: float, size: int, rng: np.random.Generator
-) -> NDArray[np.int64]:
+def sample_scan(gaps: NDArray[np.float64], beta: float, size: int, rng: np.random.Generator) -> NDArray[np.int64]:
     """Exact independent draws: row s, column t - 1 is the rank of the item whose consensus rank is t.
 
     Memory: the table of messages, 4 n^2 bytes, once for all draws.

@@ -209,6 +209,13 @@ def sample_latent(
         users = np.flatnonzero(cluster_of == c)
         if users.size:
             scan_users.sample_rankings(
-                problem.indptr, problem.indices, users, problem.rho[c], problem.shared, problem.cluster(c), key, out
+                problem.indptr,
+                problem.indices,
+                users,
+                problem.rho[c],
+                problem.shared,
+                problem.cluster(c),
+                key,
+                out,
             )
     return out

@@ -49,9 +49,7 @@ def metropolis_sample(
     """
     check_distance(distance, rank_scale)
     out = np.empty((size, n), np.int64)
-    _chain(
-        out, theta, DISTANCES.index(distance), scale_values(n, rank_scale), gap_table(n), burn_in, thin, rng
-    )
+    _chain(out, theta, DISTANCES.index(distance), scale_values(n, rank_scale), gap_table(n), burn_in, thin, rng)
     return out
 
 

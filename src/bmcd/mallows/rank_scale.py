@@ -35,7 +35,8 @@ def scale_values(n_items: int, rank_scale: str | ArrayLike = "linear") -> NDArra
         else:
             choices = ", ".join(repr(name) for name in NAMED_SCALES)
             raise ValueError(
-                f"rank_scale {rank_scale!r} is not known. Choose one of {choices}, or pass {n_items} increasing numbers."
+                f"rank_scale {rank_scale!r} is not known. Choose one of {choices}, "
+                f"or pass {n_items} increasing numbers."
             )
     else:
         raw = np.asarray(rank_scale, dtype=np.float64)

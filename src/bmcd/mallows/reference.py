@@ -103,9 +103,7 @@ def log_partition_enumerated(n: int, alpha: float, distance: str, g: Sequence[fl
     return log1p(fsum(exp(-alpha / n * d) for d in distances if d > 0))
 
 
-def expected_distance_enumerated(
-    n: int, alpha: float, distance: str, g: Sequence[float] | None = None
-) -> float:
+def expected_distance_enumerated(n: int, alpha: float, distance: str, g: Sequence[float] | None = None) -> float:
     """Mean distance to the consensus under the model.
 
     >>> expected_distance_enumerated(2, 0.0, "footrule")

@@ -25,6 +25,7 @@ what gives the top-k probabilities of all items in one pass (`top_probabilities_
 Buffers and rows hold cell m at index m + 1, so that cell -1 exists and is zero.
 """
 
+# mypy: disable-error-code="no-untyped-def"
 from __future__ import annotations
 
 import math
@@ -63,7 +64,7 @@ class Cluster(NamedTuple):
     beta: float
     gaps: NDArray[np.float64]  # gaps[t - 1] after step t; 0 after step n
     decay: NDArray[np.float64]  # [row, m]: exp(-2 beta gap m)
-    decay_row: NDArray[np.int64]  # which row belongs to step t
+    decay_row: NDArray[np.int64]  # which row belongs to step t; 0 stands for no ageing, as after steps 0 and n
     finish: NDArray[np.float64]  # [t, m + 1]: weight of all completions after step t when no click is left
     finish_scale: NDArray[np.float64]  # logarithm of each row's factor
     log_z: float
@@ -186,6 +187,7 @@ def close_row(row, high):
 
 @numba.njit(cache=True)
 def count_up_to(clicked, t):
+    """How many clicked positions are at most t."""
     count = 0
     while count < clicked.size and clicked[count] <= t:
         count += 1
@@ -223,9 +225,11 @@ def second_block_rows(clicked, n, start, shared, cluster, rows, scales):
 
 @numba.njit(cache=True)
 def completion_row(t, last, cluster, rows):
+    """Weights of all completions after step t; from step ``last`` on they are everybody's."""
     return cluster.finish[t] if t >= last else rows[t]
 
 
 @numba.njit(cache=True)
 def completion_scale(t, last, cluster, scales):
+    """Logarithm of the factor taken out of `completion_row`."""
     return cluster.finish_scale[t] if t >= last else scales[t]

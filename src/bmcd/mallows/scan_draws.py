@@ -1,10 +1,19 @@
 """Exact draws of a user's latent ranking. See `scan.py` for the scheme."""
 
+# mypy: disable-error-code="no-untyped-def"
 from __future__ import annotations
 
 import numba
 
-from bmcd.mallows.scan import REORDER, close_row, count_up_to, lone_falls, pair, completion_row, second_block_rows
+from bmcd.mallows.scan import (
+    REORDER,
+    close_row,
+    completion_row,
+    count_up_to,
+    lone_falls,
+    pair,
+    second_block_rows,
+)
 from bmcd.streams import uniform, uniform_below
 
 
@@ -18,7 +27,7 @@ def _first_block_rows(clicked, shared, cluster, rows):
     rows[c, 1] = 1.0
     high = 0
     for t in range(c - 1, -1, -1):
-        decay = cluster.decay[cluster.decay_row[t]] if t > 0 else cluster.decay[cluster.decay_row[rows.shape[0] - 1]]
+        decay = cluster.decay[cluster.decay_row[t]]
         high = min(high + 1, t, c - t)
         if next_click >= 0 and clicked[next_click] == t + 1:
             next_click -= 1

@@ -1,5 +1,6 @@
 """log P(clicks | rho, alpha) of one user with the latent ranking summed out. See `scan.py` for the scheme."""
 
+# mypy: disable-error-code="no-untyped-def"
 from __future__ import annotations
 
 import math
@@ -64,9 +65,7 @@ def log_likelihood_user(clicked, n, shared, cluster, x, y):
             x[high + 2 : new_high + 3] = 0.0
             y[new_low] = 0.0
             y[new_high + 2] = 0.0
-            several_pairs(
-                x, y, shared.off[excess + 1], cluster, shared.twice, excess, t, steps, new_low, new_high
-            )
+            several_pairs(x, y, shared.off[excess + 1], cluster, shared.twice, excess, t, steps, new_low, new_high)
             if steps % 2 == 1:
                 x, y = y, x
             for step in range(steps):

@@ -1,5 +1,6 @@
 """Top-k probabilities of all of a user's items in one forward-backward pass. See `scan.py` for the scheme."""
 
+# mypy: disable-error-code="no-untyped-def"
 from __future__ import annotations
 
 import math
@@ -11,13 +12,13 @@ from bmcd.mallows.scan import (
     REORDER,
     ROOM,
     close_row,
+    completion_row,
+    completion_scale,
     count_up_to,
     fit_window,
     lone_falls,
     lone_grows,
     pair,
-    completion_row,
-    completion_scale,
     second_block_rows,
 )
 
@@ -102,7 +103,7 @@ def top_probabilities_user(clicked, n, k, shared, cluster, rows, scales, forward
     x[0] = 0.0
     x[high + 2 : high + 4] = 0.0
     for t in range(top, c, -1):
-        decay = cluster.decay[cluster.decay_row[t - 1]] if t > 1 else no_ageing
+        decay = cluster.decay[cluster.decay_row[t - 1]]
         reach = t - 1 - c
         if next_click > 0 and clicked[next_click - 1] == t:
             next_click -= 1

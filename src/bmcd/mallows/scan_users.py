@@ -4,6 +4,7 @@ Users are taken in blocks that share one set of buffers, so memory beyond the re
 per thread: about 4 n^2 bytes for the completions.
 """
 
+# mypy: disable-error-code="no-untyped-def"
 from __future__ import annotations
 
 import numba
