@@ -1,10 +1,13 @@
 import importlib
 import os
+import time
 from collections.abc import Callable
 from types import ModuleType
 
+import numpy as np
 import pytest
 from hypothesis import settings
+from scipy import stats
 
 DEEP = os.environ.get("BMCD_DEEP") == "1"
 
@@ -32,3 +35,32 @@ def require() -> Callable[[str], ModuleType]:
             pytest.skip(f"extra missing: {name}")
 
     return imported
+
+
+@pytest.fixture
+def rotating_seed() -> int:
+    """A new seed on every run, so that no test lives on a lucky one; set BMCD_SEED to repeat a run."""
+    seed = int(os.environ.get("BMCD_SEED") or time.time_ns() % 2**32)
+    print(f"repeat with BMCD_SEED={seed}")  # pytest shows it when the test fails
+    return seed
+
+
+@pytest.fixture
+def p_value() -> Callable[..., float]:
+    """Chi-square goodness of fit of drawn rankings to a law; those expected under 5 times count together."""
+
+    def of(draws, law):
+        seen = dict.fromkeys(law, 0)
+        for row in draws.tolist():
+            seen[tuple(row)] += 1
+        observed, expected = np.array(list(seen.values())), np.array(list(law.values())) * len(draws)
+        rare = expected < 5
+        if rare.any():
+            observed = np.append(observed[~rare], observed[rare].sum())
+            expected = np.append(expected[~rare], expected[rare].sum())
+        if expected[-1] < 1:  # too rare to weigh, even together
+            observed, expected = observed[:-1], expected[:-1]
+            expected = expected * observed.sum() / expected.sum()
+        return stats.chisquare(observed, expected).pvalue
+
+    return of

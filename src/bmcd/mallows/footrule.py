@@ -122,13 +122,17 @@ def _scan(gaps, beta, with_distance):
     right_gaps[: n - 1 - middle] = gaps[middle:][::-1]
     left, left_scale, left_walked = _half_scan(gaps[:middle], beta, with_distance)
     right, right_scale, right_walked = _half_scan(right_gaps, beta, with_distance)
-    scale = left_scale + right_scale[: left.size]
-    largest = scale.max()
+    log_weight = np.full(left.size, -math.inf)
+    for m in range(left.size):
+        if left[m] > 0.0 and right[m] > 0.0:
+            log_weight[m] = left_scale[m] + right_scale[m] + math.log(left[m]) + math.log(right[m])
+    largest = log_weight.max()
     weight, walked = 0.0, 0.0
     for m in range(left.size):
-        factor = math.exp(scale[m] - largest)
-        weight += factor * left[m] * right[m]
-        walked += factor * left_walked[m] * right[m] + factor * left[m] * right_walked[m]
+        if log_weight[m] > -math.inf:
+            share = math.exp(log_weight[m] - largest)
+            weight += share
+            walked += share * (left_walked[m] / left[m] + right_walked[m] / right[m])
     return largest + math.log(weight), walked / weight
 
 

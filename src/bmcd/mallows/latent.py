@@ -127,8 +127,8 @@ def top_probabilities(
     Exact, for all items of a user in one forward-backward pass. Clicked items get 0: they are not "next". The
     probabilities of a user sum to k over the items (to the number of unclicked items, if that is smaller).
 
-    Unclicked items at consensus ranks <= c_j are all open when rank c_j + 1 arrives; they are exchangeable in
-    the model, and their probabilities are exactly tied.
+    Unclicked items at consensus ranks <= c_j + 1 are all at hand when rank c_j + 1 arrives; they are
+    exchangeable in the model, and their probabilities are tied (up to rounding).
 
     Parameters are those of `log_likelihood`, and ``k`` >= 1.
 
