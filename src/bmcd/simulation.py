@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from bmcd.clicks import Clicks
 from bmcd.mallows.distances import check_ranks
+from bmcd.mallows.latent import log_likelihood, top_probabilities
 from bmcd.mallows.sampling import sample
 
 # The third consensus of the paper's simulation. The paper prints 49 numbers: 17 is missing. It is appended
@@ -43,6 +44,8 @@ class Simulation:
     """The consensus ranking of each cluster, clusters x items."""
     alpha: NDArray[np.float64]
     """The scale of each cluster."""
+    rank_scale: str | ArrayLike = "linear"
+    """The spacing of the ranks."""
 
     def next_items(self, k: int) -> Clicks:
         """The truth to predict: each user's next k items, with ranks c_j + 1, ..., c_j + k, as `Clicks`.
@@ -55,6 +58,22 @@ class Simulation:
             raise ValueError(f"k must be at least 1, but it is {k}.")
         n_clicked = np.diff(self.clicks.matrix.indptr)[:, None]
         return Clicks.from_matrix((self.ranks > n_clicked) & (self.ranks <= n_clicked + k))
+
+    def true_probabilities(self, k: int) -> NDArray[np.float64]:
+        """P(item among the user's next k | clicks) with the true parameters, users x items: the limit.
+
+        No method can, on average, rank items better than by these. Clicked items have 0.
+
+        >>> simulate(n_users=30, seed=1).true_probabilities(5).sum().round(9)
+        np.float64(150.0)
+        """
+        log_p = log_likelihood(self.clicks, self.rho, self.alpha, rank_scale=self.rank_scale)
+        log_p += np.log(np.bincount(self.labels, minlength=len(self.rho)))
+        weight = np.exp(log_p - log_p.max(axis=1, keepdims=True))
+        weight /= weight.sum(axis=1, keepdims=True)
+        top = top_probabilities(self.clicks, self.rho, self.alpha, k, rank_scale=self.rank_scale)
+        mixed: NDArray[np.float64] = np.einsum("jic,jc->ji", top, weight)
+        return mixed
 
 
 def simulate(
@@ -93,7 +112,7 @@ def simulate(
     --------
     >>> simulation = simulate(seed=0)
     >>> simulation.clicks
-    Clicks(3,000 users x 50 items, 15,158 clicks)
+    Clicks(3,000 users x 50 items, 14,994 clicks)
     >>> simulate(n_users=100, n_items=20, consensuses=4, seed=1).rho.shape
     (4, 20)
     """
@@ -140,7 +159,7 @@ def simulate(
     u = np.random.default_rng(click_seed).uniform(poisson.cdf(0), poisson.cdf(n_items), n_users)
     n_clicked = np.clip(poisson.ppf(u).astype(np.int64), 1, n_items)
     clicks = Clicks.from_matrix(ranks <= n_clicked[:, None])
-    return Simulation(clicks, ranks, labels, rho, scales)
+    return Simulation(clicks, ranks, labels, rho, scales, rank_scale)
 
 
 def _seeds(seed: int, size: int) -> list[int]:

@@ -7,13 +7,9 @@ import bmcd
 
 
 def recommend_with_the_truth(seed, k):
-    """Hits and probabilities of the k best items of each user, given the true rho, alpha and equal tau."""
+    """Hits and probabilities of the k best items of each user."""
     simulation = bmcd.simulate(seed=seed)
-    log_p = bmcd.mallows.log_likelihood(simulation.clicks, simulation.rho, simulation.alpha)
-    weight = np.exp(log_p - log_p.max(axis=1, keepdims=True))
-    weight /= weight.sum(axis=1, keepdims=True)
-    top = bmcd.mallows.top_probabilities(simulation.clicks, simulation.rho, simulation.alpha, k)
-    probability = np.einsum("jic,jc->ji", top, weight)
+    probability = simulation.true_probabilities(k)
     best = np.argsort(-probability, axis=1, kind="stable")[:, :k]
     truth = simulation.next_items(k).matrix.toarray()
     return np.take_along_axis(truth, best, 1).mean(), np.take_along_axis(probability, best, 1).mean()
@@ -33,11 +29,7 @@ def test_calibration_within_bins(rotating_seed):
     """Not only on average: recommended at 30 %, right in 30 % of cases. z of each bin below 5."""
     simulation = bmcd.simulate(seed=rotating_seed)
     k = 5
-    log_p = bmcd.mallows.log_likelihood(simulation.clicks, simulation.rho, simulation.alpha)
-    weight = np.exp(log_p - log_p.max(axis=1, keepdims=True))
-    weight /= weight.sum(axis=1, keepdims=True)
-    top = bmcd.mallows.top_probabilities(simulation.clicks, simulation.rho, simulation.alpha, k)
-    probability = np.einsum("jic,jc->ji", top, weight).ravel()
+    probability = simulation.true_probabilities(k).ravel()
     hit = simulation.next_items(k).matrix.toarray().ravel()
     for low in np.arange(0.0, 0.45, 0.05):
         chosen = (probability > low) & (probability <= low + 0.05)

@@ -26,8 +26,10 @@ from numpy.typing import NDArray
 
 # Cells below this are set to zero before they become denormal, hence slow.
 FLUSH = 1e-290
-# Steps between two renewals of the cells' scales. A step grows a cell at most by a factor 8n.
+# Steps between two renewals of the cells' scales, which come sooner when a cell outgrows its scale (where the
+# gaps shrink fast, cells come to life again). One step grows a cell by 8n exp(MAX_SCALE_STEP) at the most.
 RENEW_EVERY = 16
+RENEW_ABOVE = 1e100
 MAX_SCALE_STEP = 200.0
 # Above this a table with one scale per row loses the cells that matter (see above).
 MAX_TABLE_ITEMS = 10_000
@@ -82,21 +84,26 @@ def _half_scan(gaps, beta, with_distance):
     weight[1] = 1.0
     previous_gap = -1.0
     decay = np.ones(steps + 1)
+    since, largest = RENEW_EVERY - 1, 1.0
     for t in range(1, steps + 1):
         gap = gaps[t - 1]
         if gap != previous_gap:
             decay = _decay(gap, beta, steps + 1)
             previous_gap = gap
-        if t % RENEW_EVERY == 1:
+        since += 1
+        if since == RENEW_EVERY or largest > RENEW_ABOVE:
+            since = 0
             _renew_scales(weight, walked, log_scale, t)
             for m in range(min(t + RENEW_EVERY, steps + 1)):
                 i = m + 1
                 below[i] = m * math.exp(log_scale[i - 1] - log_scale[i]) if m > 0 else 0.0
                 above[i] = (m + 1) * math.exp(log_scale[i + 1] - log_scale[i])
+        largest = 0.0
         for m in range(t + 1):
             i = m + 1
             value = decay[m] * ((2 * m + 1) * weight[i] + below[i] * weight[i - 1] + above[i] * weight[i + 1])
             following[i] = value if value > FLUSH else 0.0
+            largest = max(largest, value)
         if with_distance:
             for m in range(t + 1):
                 i = m + 1

@@ -1,0 +1,103 @@
+"""How long the exact sums take: `make bench`, or python benchmarks/exact_sums.py.
+
+Every figure is the best of several runs on one thread, which is what a quiet machine would give; the ratios
+compare things measured in the same run, and mean more than the seconds.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+
+os.environ["NUMBA_NUM_THREADS"] = "1"
+
+import numpy as np
+
+import bmcd
+from bmcd.mallows import scan_users
+from bmcd.mallows.footrule import sample_scan
+from bmcd.mallows.latent_reference import slow_log_likelihood
+from bmcd.mallows.rank_scale import scale_gaps, scale_values
+from bmcd.mallows.scan import cluster_tables, shared_tables
+from bmcd.streams import stream_key
+
+USERS = 1024
+
+
+def best(function: Callable[[], object], repeats: int = 7) -> float:
+    """Seconds of the fastest of several calls, after one that compiles."""
+    function()
+    times = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        function()
+        times.append(time.perf_counter() - start)
+    return min(times)
+
+
+def users(n: int, alpha: float, typical: bool, mean_clicks: float) -> tuple[np.ndarray, np.ndarray]:
+    """Clicks of users drawn from the model itself (typical), or at random (a cluster they do not belong to)."""
+    rng = np.random.default_rng(0)
+    n_clicked = np.clip(rng.poisson(mean_clicks, USERS), 1, n)
+    ranks = sample_scan(scale_gaps(n), alpha / n if typical else 0.0, USERS, rng)
+    clicked = [np.flatnonzero(row <= c) for row, c in zip(ranks, n_clicked, strict=True)]
+    return np.concatenate([[0], np.cumsum([c.size for c in clicked])]), np.concatenate(clicked)
+
+
+def per_user(n: int, alpha: float, typical: bool, scale: str = "linear", mean_clicks: float = 9) -> list[float]:
+    """Microseconds per user and cluster: log_likelihood, top_probabilities (k = 10), draw."""
+    indptr, indices = users(n, alpha, typical, mean_clicks)
+    shared, cluster, rho = shared_tables(n), cluster_tables(scale_gaps(n, scale), alpha), np.arange(1, n + 1)
+    likelihood, top, draws = np.empty(USERS), np.empty((USERS, n)), np.empty((USERS, n), np.int64)
+    everyone, key = np.arange(USERS), stream_key(0)
+    calls: list[Callable[[], object]] = [
+        lambda: scan_users.log_likelihoods(indptr, indices, rho, shared, cluster, likelihood),
+        lambda: scan_users.top_probabilities(indptr, indices, rho, 10, shared, cluster, top),
+        lambda: scan_users.sample_rankings(indptr, indices, everyone, rho, shared, cluster, key, draws),
+    ]
+    return [best(call) / USERS * 1e6 for call in calls]
+
+
+def main() -> None:
+    print(f"{platform.processor() or platform.machine()}, Python {platform.python_version()}, one thread\n")
+    print("microseconds per user and cluster   n  alpha   likelihood    top 10     draw")
+    for n in (50, 100, 200, 400):
+        for alpha in (3.0, 20.0):
+            for typical in (True, False):
+                a, b, c = per_user(n, alpha, typical)
+                who = "of the cluster" if typical else "of another"
+                print(f"  users {who:<24} {n:5d} {alpha:6.0f} {a:12.1f} {b:9.1f} {c:8.1f}")
+    a, b, c = per_user(200, 3.0, False, "sqrt")
+    print(f"  users of another, sqrt scale     {200:5d} {3:6d} {a:12.1f} {b:9.1f} {c:8.1f}")
+    a, b, c = per_user(200, 3.0, False, "linear", 60)
+    print(f"  users of another, 60 clicks      {200:5d} {3:6d} {a:12.1f} {b:9.1f} {c:8.1f}")
+
+    small, large = per_user(200, 3.0, False), per_user(800, 3.0, False)
+    ratios = ", ".join(f"{y / x:.1f}" for x, y in zip(small, large, strict=True))
+    print(f"\nfour times the items (800 against 200): {ratios} times as long (16 would be n^2)")
+    indptr, indices = users(200, 3.0, False, 9)
+    slow = best(lambda: slow_log_likelihood(set((indices[: indptr[1]] + 1).tolist()), scale_values(200), 3.0), 3)
+    print(f"slow twin in plain Python against compiled, n = 200: {slow * 1e6 / small[0]:.0f} times")
+
+    print("\nlog_partition      n    milliseconds")
+    for n in (50, 200, 1000, 5000, 10_000):
+        print(f"             {n:7d} {best(lambda n=n: bmcd.mallows.log_partition(n, 3.0)) * 1e3:12.3f}")
+    rho = np.arange(1, 51)
+    draws = best(lambda: bmcd.mallows.sample(rho, 3.0, 3000))
+    print(f"3,000 exact draws at n = 50: {draws * 1e3:.1f} ms")
+    for what, code in {
+        "import bmcd": "import bmcd",
+        "import and touch every name": "import bmcd; [getattr(bmcd, n) for n in bmcd.__all__]",
+        "start to first log_likelihood, cached": "import bmcd; bmcd.mallows.log_likelihood([[1, 0]], [1, 2], 1.0)",
+        "python alone": "pass",
+    }.items():
+        seconds = best(lambda code=code: subprocess.run([sys.executable, "-c", code], check=True), 3)
+        print(f"{what}: {seconds:.2f} s")
+
+
+if __name__ == "__main__":
+    main()
