@@ -1,4 +1,4 @@
-"""Counter-based random streams for compiled code: one stream per (seed, chain, sweep, user).
+"""Counter-based random streams for compiled code: one stream per (seed, chain, sweep, user, purpose).
 
 Numba's own generator is not safe under parallel loops, and a generator shared by threads would make results
 depend on their number. Here each user's numbers are a pure function of a key and a counter, by Philox-4x64-10
@@ -9,7 +9,7 @@ A stream is an array of 11 unsigned integers that the caller owns:
 
 ======  ==============================================================
 0, 1    key
-2..5    counter: block number, user, sweep, chain
+2..5    counter: block number, user, sweep, chain + 2^32 purpose
 6..9    the four numbers of the current block
 10      how many of them have been used
 ======  ==============================================================
@@ -55,14 +55,14 @@ def _multiply_high(a, b):
 
 
 @numba.njit(cache=True)
-def open_stream(stream, key, chain, sweep, user):
-    """Set ``stream`` to the beginning of the stream of this chain, sweep and user."""
+def open_stream(stream, key, chain, sweep, user, purpose):
+    """Set ``stream`` to its beginning. A move has a purpose of its own (0, 1, ...), so that moves share nothing."""
     stream[0] = key[0]
     stream[1] = key[1]
     stream[2] = np.uint64(0)
     stream[3] = np.uint64(user)
     stream[4] = np.uint64(sweep)
-    stream[5] = np.uint64(chain)
+    stream[5] = np.uint64(chain) + (np.uint64(purpose) << _HALF)
     stream[10] = np.uint64(4)
 
 
@@ -98,10 +98,10 @@ def uniform_below(stream, n):
 
 
 @numba.njit(cache=True)
-def uniforms(key, chain, sweep, user, size):
+def uniforms(key, chain, sweep, user, purpose, size):
     """The first ``size`` numbers of a stream as an array."""
     stream = np.empty(STREAM_SIZE, np.uint64)
-    open_stream(stream, key, chain, sweep, user)
+    open_stream(stream, key, chain, sweep, user, purpose)
     out = np.empty(size)
     for i in range(size):
         out[i] = uniform(stream)

@@ -74,7 +74,7 @@ def sample_rankings(indptr, indices, users, rho, shared, cluster, key, out):
         for i in range(block * BLOCK, min((block + 1) * BLOCK, users.size)):
             user = users[i]
             clicked = _sorted_positions(indices[indptr[user] : indptr[user + 1]], rho, buffer)
-            open_stream(stream, key, 0, 0, user)
+            open_stream(stream, key, 0, 0, user, 0)
             sample_user(clicked, n, shared, cluster, rows, scales, partners, by_position, stream)
             for item in range(n):
                 out[user, item] = by_position[rho[item] - 1]
