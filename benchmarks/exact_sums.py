@@ -51,7 +51,8 @@ def users(n: int, alpha: float, typical: bool, mean_clicks: float) -> tuple[np.n
 def per_user(n: int, alpha: float, typical: bool, scale: str = "linear", mean_clicks: float = 9) -> list[float]:
     """Microseconds per user and cluster: log_likelihood, top_probabilities (k = 10), draw."""
     indptr, indices = users(n, alpha, typical, mean_clicks)
-    shared, cluster, rho = shared_tables(n), cluster_tables(scale_gaps(n, scale), alpha), np.arange(1, n + 1)
+    shared, rho = shared_tables(scale_gaps(n, scale)), np.arange(1, n + 1)
+    cluster = cluster_tables(shared, alpha)
     likelihood, top, draws = np.empty(USERS), np.empty((USERS, n)), np.empty((USERS, n), np.int64)
     everyone, key = np.arange(USERS), stream_key(0)
     calls: list[Callable[[], object]] = [

@@ -43,11 +43,11 @@ class _Problem:
             )
         self.n_clusters = self.rho.shape[0]
         self.alpha = _check_alpha(alpha, self.n_clusters)
-        self.gaps = scale_gaps(self.n_items, rank_scale)
-        self.shared: Shared = shared_tables(self.n_items)
+        self.shared: Shared = shared_tables(scale_gaps(self.n_items, rank_scale))
 
     def cluster(self, c: int) -> Cluster:
-        return cluster_tables(self.gaps, float(self.alpha[c]))
+        tables: Cluster = cluster_tables(self.shared, float(self.alpha[c]))
+        return tables
 
 
 def _click_matrix(clicks: Any) -> sparse.csr_array:

@@ -35,7 +35,7 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from bmcd.mallows.footrule import FLUSH, backward_messages, log_partition_scan
+from bmcd.mallows.footrule import FLUSH, backward_messages
 
 # Sums may be reordered so that they vectorise. That does not depend on the number of threads.
 REORDER = {"reassoc", "contract", "nsz"}
@@ -50,57 +50,56 @@ BLOCK = 32
 
 
 class Shared(NamedTuple):
-    """Tables that depend on n only."""
+    """Tables that depend on n and the rank scale only."""
 
     root: NDArray[np.float64]  # sqrt(i)
     twice: NDArray[np.float64]  # 2 m
     off: NDArray[np.float64]  # [e + 1, m]: sqrt(m (m + e)), e = -1, 0, ...
     log_factorial: NDArray[np.float64]
+    gaps: NDArray[np.float64]  # gaps[t - 1] after step t; 0 after step n
+    gap_values: NDArray[np.float64]  # the different gaps; the first is 0
+    decay_row: NDArray[np.int64]  # which of them belongs to step t; 0 stands for no ageing, as after steps 0 and n
 
 
 class Cluster(NamedTuple):
-    """Tables that depend on alpha and the rank scale."""
+    """Tables that depend on alpha as well."""
 
     beta: float
-    gaps: NDArray[np.float64]  # gaps[t - 1] after step t; 0 after step n
     decay: NDArray[np.float64]  # [row, m]: exp(-2 beta gap m)
-    decay_row: NDArray[np.int64]  # which row belongs to step t; 0 stands for no ageing, as after steps 0 and n
     finish: NDArray[np.float64]  # [t, m + 1]: weight of all completions after step t when no click is left
     finish_scale: NDArray[np.float64]  # logarithm of each row's factor
     log_z: float
 
 
-def shared_tables(n: int) -> Shared:
-    """Tables for n items. Excess and state are at most n / 2: both sides of a block must still close."""
+def shared_tables(gaps: NDArray[np.float64]) -> Shared:
+    """Tables for n = gaps.size + 1 items. Excess and state are at most n / 2: both sides of a block must close."""
+    n = gaps.size + 1
     width = n // 2 + CHUNK + 4
     m = np.arange(width, dtype=np.float64)
     excess = np.arange(-1, n // 2 + 3, dtype=np.float64)
     i = np.arange(n + width + 4, dtype=np.float64)
     off = np.sqrt(m * np.maximum(m + excess[:, None], 0.0))
     log_factorial = np.concatenate([[0.0], np.cumsum(np.log(i[1:]))])
-    return Shared(np.sqrt(i), 2.0 * m, off, log_factorial)
-
-
-def cluster_tables(gaps: NDArray[np.float64], alpha: float) -> Cluster:
-    """Tables for one alpha: O(n^2) to make, to be used for many users."""
-    n = gaps.size + 1
-    width = n // 2 + CHUNK + 4
-    beta = alpha / n
     all_gaps = np.append(gaps, 0.0)
     values, row = np.unique(all_gaps, return_inverse=True)
-    decay = np.exp(-2.0 * beta * values[:, None] * np.arange(width))
-    table, scale = backward_messages(gaps, beta)
+    decay_row = np.append(0, row.astype(np.int64))
+    return Shared(np.sqrt(i), 2.0 * m, off, log_factorial, all_gaps, values, decay_row)
+
+
+@numba.njit(cache=True)
+def cluster_tables(shared, alpha):
+    """Tables for one alpha: O(n^2) to make, to be used for many users."""
+    n = shared.gaps.size
+    width = shared.twice.size
+    beta = alpha / n
+    decay = np.empty((shared.gap_values.size, width))
+    for row in range(shared.gap_values.size):
+        for m in range(width):
+            decay[row, m] = math.exp(-beta * shared.gap_values[row] * shared.twice[m])
+    table, scale = backward_messages(shared.gaps[: n - 1], beta)
     finish = np.zeros((n + 1, width + 1))
     finish[:, 1 : table.shape[1] + 1] = table
-    return Cluster(
-        beta=float(beta),
-        gaps=all_gaps,
-        decay=decay,
-        decay_row=np.append(0, row.astype(np.int64)),
-        finish=finish,
-        finish_scale=scale,
-        log_z=log_partition_scan(gaps, beta),
-    )
+    return Cluster(beta, decay, finish, scale, math.log(table[0, 0]) + scale[0])
 
 
 @numba.njit(cache=True, fastmath=REORDER)
@@ -131,14 +130,14 @@ def lone_grows(source, target, root, decay, excess, low, high):
 
 
 @numba.njit(cache=True, fastmath=REORDER)
-def several_pairs(x, y, off, cluster, twice, excess, t, steps, low, high):
+def several_pairs(x, y, off, shared, cluster, excess, t, steps, low, high):
     """Steps t + 1, ..., t + steps, all `pair`, over one window; the result is in x if steps is even, else in y."""
     for step in range(steps):
-        decay = cluster.decay[cluster.decay_row[t + step + 1]]
+        decay = cluster.decay[shared.decay_row[t + step + 1]]
         if step % 2 == 0:
-            pair(x, y, off, decay, twice, excess, low, high)
+            pair(x, y, off, decay, shared.twice, excess, low, high)
         else:
-            pair(y, x, off, decay, twice, excess, low, high)
+            pair(y, x, off, decay, shared.twice, excess, low, high)
 
 
 @numba.njit(cache=True, fastmath=REORDER)
@@ -209,7 +208,7 @@ def second_block_rows(clicked, n, start, shared, cluster, rows, scales):
     for t in range(last - 1, start - 1, -1):
         source = completion_row(t + 1, last, cluster, rows)
         scale = completion_scale(t + 1, last, cluster, scales)
-        decay = cluster.decay[cluster.decay_row[t]]
+        decay = cluster.decay[shared.decay_row[t]]
         if next_click >= 0 and clicked[next_click] == t + 1:
             next_click -= 1
             excess += 1

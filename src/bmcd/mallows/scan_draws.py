@@ -27,7 +27,7 @@ def _first_block_rows(clicked, shared, cluster, rows):
     rows[c, 1] = 1.0
     high = 0
     for t in range(c - 1, -1, -1):
-        decay = cluster.decay[cluster.decay_row[t]]
+        decay = cluster.decay[shared.decay_row[t]]
         high = min(high + 1, t, c - t)
         if next_click >= 0 and clicked[next_click] == t + 1:
             next_click -= 1

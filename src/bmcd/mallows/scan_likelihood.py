@@ -23,7 +23,7 @@ def _first_block(clicked, shared, cluster, x, y):
     high = 0
     for t in range(1, c + 1):
         high = min(high + 1, c - t)
-        decay = cluster.decay[cluster.decay_row[t]]
+        decay = cluster.decay[shared.decay_row[t]]
         if next_click < c and clicked[next_click] == t:
             next_click += 1
             pair(x, y, shared.off[excess + 1], decay, shared.twice, excess, 0, high)
@@ -32,7 +32,7 @@ def _first_block(clicked, shared, cluster, x, y):
             lone_grows(x, y, shared.root, decay, excess, 0, high)
         y[high + 2] = 0.0
         x, y = y, x
-        aged += cluster.gaps[t - 1] * excess
+        aged += shared.gaps[t - 1] * excess
         if not (1.0 / ROOM < x[1] < ROOM):
             log_weight += math.log(x[1])
             scale = 1.0 / x[1]
@@ -65,11 +65,11 @@ def log_likelihood_user(clicked, n, shared, cluster, x, y):
             x[high + 2 : new_high + 3] = 0.0
             y[new_low] = 0.0
             y[new_high + 2] = 0.0
-            several_pairs(x, y, shared.off[excess + 1], cluster, shared.twice, excess, t, steps, new_low, new_high)
+            several_pairs(x, y, shared.off[excess + 1], shared, cluster, excess, t, steps, new_low, new_high)
             if steps % 2 == 1:
                 x, y = y, x
             for step in range(steps):
-                aged += cluster.gaps[t + step] * excess
+                aged += shared.gaps[t + step] * excess
             t += steps
             left -= steps
             low, high, largest = fit_window(x, cluster.finish[t], new_low, new_high)
@@ -82,11 +82,11 @@ def log_likelihood_user(clicked, n, shared, cluster, x, y):
         x[low] = 0.0
         x[high + 2] = 0.0
         high = min(high + 1, cap)
-        lone_falls(x, y, shared.root, cluster.decay[cluster.decay_row[t]], excess, low, high)
+        lone_falls(x, y, shared.root, cluster.decay[shared.decay_row[t]], excess, low, high)
         x, y = y, x
         excess -= 1
         next_click += 1
-        aged += cluster.gaps[t - 1] * excess
+        aged += shared.gaps[t - 1] * excess
     # No click is left: what follows is the same for everybody.
     total = x[1]
     if t < n:

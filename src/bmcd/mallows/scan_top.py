@@ -65,7 +65,7 @@ def top_probabilities_user(clicked, n, k, shared, cluster, rows, scales, forward
     next_click = clicks_done
     for t in range(c + 1, top + 1):
         source, target = forward[t - 1 - c], forward[t - c]
-        decay = cluster.decay[cluster.decay_row[t]]
+        decay = cluster.decay[shared.decay_row[t]]
         if next_click < c and clicked[next_click] == t:
             high = max(min(high + 1, n - t - excess + 1), 0)
             lone_falls(source, target, root, decay, excess, 0, high)
@@ -84,7 +84,7 @@ def top_probabilities_user(clicked, n, k, shared, cluster, rows, scales, forward
     row_scale = completion_scale(top, last, cluster, scales)
 
     # The weight of everything: forward to top - 1, the step to top without ageing twice.
-    no_ageing = cluster.decay[cluster.decay_row[n]]
+    no_ageing = cluster.decay[shared.decay_row[n]]
     reach = top - 1 - c
     if next_click > 0 and clicked[next_click - 1] == top:
         lone_grows(row, y, root, no_ageing, excess_top + 1, 0, reach)
@@ -103,7 +103,7 @@ def top_probabilities_user(clicked, n, k, shared, cluster, rows, scales, forward
     x[0] = 0.0
     x[high + 2 : high + 4] = 0.0
     for t in range(top, c, -1):
-        decay = cluster.decay[cluster.decay_row[t - 1]]
+        decay = cluster.decay[shared.decay_row[t - 1]]
         reach = t - 1 - c
         if next_click > 0 and clicked[next_click - 1] == t:
             next_click -= 1
@@ -136,7 +136,7 @@ def top_probabilities_user(clicked, n, k, shared, cluster, rows, scales, forward
     next_click = c - excess
     for t in range(top + 1, n + 1):
         row = completion_row(t, last, cluster, rows)
-        decay = cluster.decay[cluster.decay_row[t]][1:]
+        decay = cluster.decay[shared.decay_row[t]][1:]
         x[max(low - 1, 0)] = 0.0
         x[low] = 0.0
         x[high + 2 : high + 4] = 0.0

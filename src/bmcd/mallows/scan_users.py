@@ -19,7 +19,7 @@ BLOCK = 32
 
 
 @numba.njit(cache=True)
-def _sorted_positions(indices, rho, buffer):
+def sorted_positions(indices, rho, buffer):
     """Consensus positions of a user's clicked items, ascending. Short lists: insertion is fastest."""
     for i in range(indices.size):
         position = rho[indices[i]]
@@ -39,7 +39,7 @@ def log_likelihoods(indptr, indices, rho, shared, cluster, out):
         x, y = np.zeros(cluster.finish.shape[1] + 3), np.zeros(cluster.finish.shape[1] + 3)
         buffer = np.empty(n, np.int64)
         for user in range(block * BLOCK, min((block + 1) * BLOCK, n_users)):
-            clicked = _sorted_positions(indices[indptr[user] : indptr[user + 1]], rho, buffer)
+            clicked = sorted_positions(indices[indptr[user] : indptr[user + 1]], rho, buffer)
             out[user] = log_likelihood_user(clicked, n, shared, cluster, x, y)
 
 
@@ -54,7 +54,7 @@ def top_probabilities(indptr, indices, rho, k, shared, cluster, out):
         forward, forward_scales = np.empty((min(k, n) + 1, width)), np.empty(min(k, n) + 1)
         buffer, by_position = np.empty(n, np.int64), np.empty(n)
         for user in range(block * BLOCK, min((block + 1) * BLOCK, n_users)):
-            clicked = _sorted_positions(indices[indptr[user] : indptr[user + 1]], rho, buffer)
+            clicked = sorted_positions(indices[indptr[user] : indptr[user + 1]], rho, buffer)
             top_probabilities_user(
                 clicked, n, k, shared, cluster, rows, scales, forward, forward_scales, x, y, by_position
             )
@@ -73,7 +73,7 @@ def sample_rankings(indptr, indices, users, rho, shared, cluster, key, out):
         buffer, stream = np.empty(n, np.int64), np.empty(STREAM_SIZE, np.uint64)
         for i in range(block * BLOCK, min((block + 1) * BLOCK, users.size)):
             user = users[i]
-            clicked = _sorted_positions(indices[indptr[user] : indptr[user + 1]], rho, buffer)
+            clicked = sorted_positions(indices[indptr[user] : indptr[user + 1]], rho, buffer)
             open_stream(stream, key, 0, 0, user, 0)
             sample_user(clicked, n, shared, cluster, rows, scales, partners, by_position, stream)
             for item in range(n):
