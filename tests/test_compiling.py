@@ -31,15 +31,23 @@ def test_importing_bmcd_loads_nothing_heavy():
     assert not {"numba", "numpy", "scipy", "pandas", "pyarrow"} & set(loaded)
 
 
-def test_kernels_older_than_a_source_are_forgotten(tmp_path):
-    (tmp_path / "__pycache__").mkdir()
-    index, source = tmp_path / "__pycache__" / "kernel.nbi", tmp_path / "callee.py"
-    source.touch()
-    index.touch()
+def test_kernels_older_than_their_sources_are_forgotten(tmp_path):
+    """A callee's file counts, also one without kernels beside it; a file at the top without kernels does not."""
+    sub = tmp_path / "sub"
+    for folder in (tmp_path, sub):
+        (folder / "__pycache__").mkdir(parents=True)
+    kernels = [
+        tmp_path / "__pycache__" / "streams.draw-1.py311.nbi",
+        sub / "__pycache__" / "moves.move-7.py311.nbi",
+    ]
+    files = [tmp_path / "streams.py", tmp_path / "cli.py", sub / "moves.py", sub / "constants.py"]
     now = time.time_ns()
-    os.utime(source, ns=(now, now))
-    os.utime(index, ns=(now + 1, now + 1))
+    for file in (*files, *kernels):
+        file.touch()
+        os.utime(file, ns=(now, now))
     assert forget_stale_kernels(tmp_path) == 0
-    os.utime(source, ns=(now + 2, now + 2))
-    assert forget_stale_kernels(tmp_path) == 1
-    assert not index.exists()
+    os.utime(tmp_path / "cli.py", ns=(now + 1, now + 1))
+    assert forget_stale_kernels(tmp_path) == 0
+    os.utime(sub / "constants.py", ns=(now + 1, now + 1))
+    assert forget_stale_kernels(tmp_path) == 2
+    assert not any(kernel.exists() for kernel in kernels)

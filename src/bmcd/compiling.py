@@ -5,7 +5,7 @@ cache folder where that is read-only). Two things are added here:
 
 * the first compilation in a process says so on standard error, so that a cold start does not look stuck;
 * numba checks only the file of the kernel itself, not of the kernels it calls. After an edit or an update a
-  caller could go on running the old version of a callee, so results older than any source are removed.
+  caller could go on running the old version of a callee, so results older than their sources are removed.
 """
 
 from __future__ import annotations
@@ -44,18 +44,25 @@ class _Announcement(event.Listener):
 
 
 def forget_stale_kernels(package: Path = PACKAGE) -> int:
-    """Remove compiled kernels that are older than any source file of the package; return how many."""
-    sources = list(package.rglob("*.py"))
-    newest = max(source.stat().st_mtime_ns for source in sources)
+    """Remove compiled kernels that are older than a source they may depend on; return how many.
+
+    Those are the files that have kernels themselves and, since kernels also use constants, every file of a
+    subpackage that has some.
+    """
+    kernels = list(package.rglob("__pycache__/*.nbi"))
+    sources = set()
+    for index in kernels:
+        folder = index.parent.parent
+        sources.update([folder / f"{index.name.split('.')[0]}.py"] if folder == package else folder.glob("*.py"))
+    newest = max((source.stat().st_mtime_ns for source in sources if source.exists()), default=0)
     stale = 0
-    for folder in {source.parent / "__pycache__" for source in sources}:
-        for index in folder.glob("*.nbi"):
-            # Another process may have removed it first, or the folder may be read-only: then numba's own
-            # check is all there is.
-            with contextlib.suppress(OSError):
-                if index.stat().st_mtime_ns < newest:
-                    index.unlink()
-                    stale += 1
+    for index in kernels:
+        # Another process may have removed it first, or the folder may be read-only: then numba's own check is
+        # all there is.
+        with contextlib.suppress(OSError):
+            if index.stat().st_mtime_ns < newest:
+                index.unlink()
+                stale += 1
     return stale
 
 
