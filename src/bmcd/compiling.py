@@ -50,7 +50,7 @@ def forget_stale_kernels(package: Path = PACKAGE) -> int:
     subpackage that has some.
     """
     kernels = list(package.rglob("__pycache__/*.nbi"))
-    sources = set()
+    sources: set[Path] = set()
     for index in kernels:
         folder = index.parent.parent
         sources.update([folder / f"{index.name.split('.')[0]}.py"] if folder == package else folder.glob("*.py"))

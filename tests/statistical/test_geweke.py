@@ -1,7 +1,7 @@
 """Geweke's joint distribution test.
 
-Alternate "data given state" and "sweep given data", and the prior must come back. The number of clicks is drawn anew
-each time, or the chain could not leave its click sets.
+Alternate "data given state" and "sweep given data", and the prior must come back. The number of clicks is drawn
+anew each time, or the chain could not leave its click sets.
 """
 
 import math

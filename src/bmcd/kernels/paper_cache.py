@@ -1,0 +1,100 @@
+"""What the paper's sampler works on beside the state of a chain, how it is rebuilt, and what is summed from it."""
+
+# mypy: disable-error-code="no-untyped-def"
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+from bmcd.kernels.paper_distances import distance_from_scratch, make_room
+
+
+class PaperModel(NamedTuple):
+    """What stays the same through a run, apart from the partition function."""
+
+    code: int  # place in `bmcd.mallows.distances.DISTANCES`
+    scale: NDArray[np.int64]  # g(1), ..., g(n) in units
+    unit: float  # a distance is a whole number of these
+    user_start: NDArray[np.int64]  # [user + 1], differences are the numbers of clicks
+    rate: float
+    concentration: float
+    alpha_update: int
+    leap_size: int
+    by_swap: bool
+    fixed_labels: bool
+    key: NDArray[np.uint64]
+    user_numbers: NDArray[np.int64]  # which streams the users have
+    cluster_numbers: NDArray[np.int64]
+
+
+class PaperCache(NamedTuple):
+    """What can be rebuilt from a state, and is kept because that is slow. Whole numbers but for log Z."""
+
+    order: NDArray[np.int32]  # [user, position], the item at each place of a ranking
+    rho_order: NDArray[np.int64]  # [cluster, position]
+    rho: NDArray[np.int64]  # [cluster, item], a copy, to see that the state is the one this belongs to
+    distances: NDArray[np.int64]  # [user, cluster]
+    log_z: NDArray[np.float64]  # [cluster]
+
+
+class PaperTally(NamedTuple):
+    """How many proposals were made and accepted."""
+
+    alpha: NDArray[np.int64]  # [0 proposed, 1 accepted, 2 above the largest alpha; cluster]
+    rho: NDArray[np.int64]  # proposed, accepted
+    ranks: NDArray[np.int64]  # proposed, accepted
+
+
+@numba.njit(cache=True, nogil=True)
+def invert_ranks(ranks, order):
+    """Fill ``order`` row by row; the first row that is not a ranking of 1..n, or -1."""
+    n_items = ranks.shape[1]
+    for j in range(ranks.shape[0]):
+        order[j] = -1
+        for i in range(n_items):
+            rank = ranks[j, i]
+            if not 1 <= rank <= n_items or order[j, rank - 1] != -1:
+                return j
+            order[j, rank - 1] = i
+    return -1
+
+
+@numba.njit(cache=True, nogil=True)
+def is_inverse(ranks, order):
+    """Whether ``order`` belongs to ``ranks``."""
+    for j in range(ranks.shape[0]):
+        for t in range(ranks.shape[1]):
+            if ranks[j, order[j, t]] != t + 1:
+                return False
+    return True
+
+
+@numba.njit(cache=True, nogil=True)
+def fill_distances(cache, model):
+    """All distances between users and consensuses from scratch."""
+    room = make_room(model.scale.size)
+    for j in range(cache.order.shape[0]):
+        for c in range(cache.rho.shape[0]):
+            cache.distances[j, c] = distance_from_scratch(
+                model.code, cache.order, j, cache.rho, c, model.scale, room
+            )
+
+
+@numba.njit(cache=True, nogil=True)
+def sum_up(state, cache, model):
+    """log joint density without its constants, sum of distances to the own consensus, users per cluster."""
+    n_clusters = state.alpha.size
+    counts = np.zeros(n_clusters, np.int64)
+    within = np.zeros(n_clusters, np.int64)
+    for j in range(state.labels.size):
+        counts[state.labels[j]] += 1
+        within[state.labels[j]] += cache.distances[j, state.labels[j]]
+    log_joint = 0.0
+    for c in range(n_clusters):
+        log_joint += (counts[c] + model.concentration - 1.0) * math.log(state.tau[c]) - counts[c] * cache.log_z[c]
+        log_joint -= state.alpha[c] * (within[c] * model.unit / model.scale.size + model.rate)
+    return log_joint, within.sum() * model.unit, counts

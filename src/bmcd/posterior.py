@@ -1,0 +1,192 @@
+"""From clicks to draws, and from draws to probabilities."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from bmcd.clicks import Clicks
+from bmcd.draws import Draws, Problem, RankCounts, hash_clicks
+from bmcd.exact_sampler import ExactSampler
+from bmcd.initial import initial_state
+from bmcd.kernels.probabilities import add_probabilities
+from bmcd.kernels.state import ChainState, Data, make_data
+from bmcd.mallows.distances import check_distance
+from bmcd.mallows.scan import shared_tables
+from bmcd.paper_sampler import PaperSampler
+from bmcd.priors import Priors
+from bmcd.sampler import Sampler, n_cores, run_chains
+
+SAMPLERS = ("exact", "paper")
+# Clusters to which a user belongs with less than this are left out of the user's probabilities.
+NEGLIGIBLE = 1e-7
+# User-item pairs whose probability is followed through the chains for the diagnostics, and their k.
+PROBED, PROBED_K = 24, 10
+USERS_PER_TASK = 256
+
+
+def sample_posterior(
+    clicks: Clicks,
+    n_clusters: int,
+    *,
+    priors: Priors | None = None,
+    distance: str = "footrule",
+    rank_scale: str | ArrayLike = "linear",
+    sampler: str = "exact",
+    start: str = "kmeans",
+    draws: int = 200,
+    warmup: int = 200,
+    thin: int = 1,
+    chains: int = 4,
+    seed: int = 0,
+    n_threads: int | None = None,
+    progress: bool | None = None,
+    checkpoint: str | Path | None = None,
+    max_time: float | None = None,
+    count_k: tuple[int, ...] = (),
+    alpha_update: int = 10,
+    ranks_move: str = "swap",
+) -> Draws:
+    """Draw from the posterior of the mixture of Mallows models given the clicks.
+
+    Parameters
+    ----------
+    clicks, n_clusters, priors, distance, rank_scale
+        The model. Labels, rankings, consensuses, scales and weights are unknown.
+    sampler
+        "exact" (footrule only): labels and scales with the latent rankings summed out, exact redraws. "paper": the
+        paper's Algorithm 2, for every distance; it needs many thousands of iterations.
+    start
+        "kmeans", "popularity" (the paper's) or "random". Chains start apart, see `initial_state`.
+    draws, warmup, thin, chains
+        Each chain does ``warmup`` sweeps, then keeps one of every ``thin``.
+    count_k
+        Count how often each item is among the user's next k, for these k. The footrule does not need it: its
+        probabilities are exact given the draws.
+    seed, n_threads, progress, checkpoint, max_time
+        See `bmcd.sampler.run_chains`.
+
+    Examples
+    --------
+    >>> import bmcd
+    >>> draws = sample_posterior(bmcd.simulate(n_users=200, seed=1).clicks, 3, draws=10, warmup=10, chains=2)
+    >>> draws
+    Draws(2 chains x 10 draws, 3 clusters, 50 items)
+    """
+    check_distance(distance)
+    if sampler not in SAMPLERS:
+        raise ValueError(f"sampler {sampler!r} is not known. Choose one of {', '.join(map(repr, SAMPLERS))}.")
+    if sampler == "exact" and distance != "footrule":
+        raise ValueError(f"the exact sampler is for the footrule, not for {distance!r}: use sampler='paper'.")
+    if not 1 <= n_clusters <= clicks.n_users:
+        raise ValueError(
+            f"n_clusters must lie between 1 and the number of users, {clicks.n_users}, but it is {n_clusters}."
+        )
+    priors = priors or Priors()
+    data = make_data(clicks.matrix, rank_scale)
+    options = {
+        "rate": priors.rate,
+        "concentration": priors.concentration,
+        "distance": distance,
+        "rank_scale": rank_scale if isinstance(rank_scale, str) else np.asarray(rank_scale, float).tolist(),
+        "sampler": sampler,
+        "start": start,
+        "count_k": list(count_k),
+    }
+    if sampler == "paper":
+        options |= {"alpha_update": alpha_update, "ranks_move": ranks_move}
+
+    def sampler_for_chain(chain: int) -> Sampler:
+        if sampler == "exact":
+            return ExactSampler(data, n_clusters, priors, seed=seed)
+        return PaperSampler(
+            data, n_clusters, priors, distance=distance, seed=seed, alpha_update=alpha_update, ranks_move=ranks_move
+        )
+
+    def start_of_chain(chain: int) -> ChainState:
+        return initial_state(
+            clicks, n_clusters, start, seed=seed, chain=chain, rank_scale=rank_scale, distance=distance
+        )
+
+    return run_chains(
+        sampler_for_chain,
+        start_of_chain,
+        Problem(clicks.n_users, clicks.n_items, n_clusters, hash_clicks(clicks), options),
+        n_chains=chains,
+        draws=draws,
+        warmup=warmup,
+        thin=thin,
+        seed=seed,
+        n_threads=n_threads,
+        progress=progress,
+        checkpoint=checkpoint,
+        max_time=max_time,
+        probe=_Probe(data, distance, seed),
+        tally=RankCounts(np.diff(data.user_start), clicks.n_items, count_k) if count_k else None,
+    )
+
+
+class _Probe:
+    """Probabilities of a fixed sample of users and items: what the diagnostics follow besides the parameters."""
+
+    def __init__(self, data: Data, distance: str, seed: int) -> None:
+        n_users, n_items = data.user_start.size - 1, data.scale.size
+        rng = np.random.default_rng(seed)
+        self.data, self.exact = data, distance == "footrule"
+        self.users = rng.integers(0, n_users, PROBED)
+        self.items = rng.integers(0, n_items, PROBED)
+        self.k = min(PROBED_K, n_items)
+        self.limit = np.diff(data.user_start)[self.users] + self.k
+        self.shared = shared_tables(np.diff(data.scale))
+
+    def __call__(self, state: ChainState) -> NDArray[np.float64]:
+        if not self.exact:
+            return (state.ranks[self.users, self.items] <= self.limit).astype(np.float64)
+        out = np.zeros((PROBED, self.data.scale.size))
+        add_probabilities(
+            self.users, self.data, state.rho, state.alpha, state.tau, self.shared, self.k, NEGLIGIBLE, out
+        )
+        return out[np.arange(PROBED), self.items]
+
+
+def posterior_probabilities(
+    clicks: Clicks, draws: Draws, k: int, *, max_draws: int | None = None, n_threads: int | None = None
+) -> NDArray[np.float64]:
+    """P(item among the user's next k | clicks), chains x users x items; 0 for clicked items. Footrule only.
+
+    The average over draws of (rho, alpha, tau), with the user's label and latent ranking summed out exactly. Chains
+    are kept apart to show how far they agree; their mean is the answer. ``max_draws`` takes that many evenly spaced
+    draws of each chain. ``clicks`` may be of other people than the draws were made from, on the same items.
+    """
+    if draws.problem.options["distance"] != "footrule":
+        raise ValueError("exact probabilities are for the footrule; others have the counts of count_k.")
+    if clicks.n_items != draws.problem.n_items:
+        raise ValueError(f"the draws are of {draws.problem.n_items} items, but the clicks are on {clicks.n_items}.")
+    if k < 1:
+        raise ValueError(f"k must be at least 1, but it is {k}.")
+    data = make_data(clicks.matrix, draws.problem.options["rank_scale"])
+    shared = shared_tables(np.diff(data.scale))
+    chosen = np.unique(
+        np.linspace(0, draws.n_draws - 1, min(max_draws or draws.n_draws, draws.n_draws)).astype(int)
+    )
+    out = np.zeros((draws.n_chains, clicks.n_users, clicks.n_items))
+    rho = draws.rho.astype(np.int64)
+
+    def add(task: tuple[int, int]) -> None:
+        chain, first = task
+        users = np.arange(first, min(first + USERS_PER_TASK, clicks.n_users))
+        block = np.zeros((users.size, clicks.n_items))
+        for draw in chosen:
+            add_probabilities(
+                users, data, rho[chain, draw], draws.alpha[chain, draw], draws.tau[chain, draw], shared,
+                min(k, clicks.n_items), NEGLIGIBLE, block,
+            )  # fmt: skip
+        out[chain, users] = block / len(chosen)
+
+    tasks = [(c, first) for c in range(draws.n_chains) for first in range(0, clicks.n_users, USERS_PER_TASK)]
+    with ThreadPoolExecutor(n_threads or n_cores()) as pool:
+        list(pool.map(add, tasks))
+    return out

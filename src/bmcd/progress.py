@@ -1,0 +1,110 @@
+"""One line on standard error while a run lasts: how far, how fast, how long still, and how the chains agree."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bmcd.draws import ChainRecord
+
+SECONDS_BETWEEN = 0.5
+
+
+class Progress(Protocol):
+    """What is told how a run goes."""
+
+    def update(self, records: Sequence[ChainRecord], seconds_left: float | None) -> None:
+        """Show how far the chains are; the time budget, if any, ends in ``seconds_left``."""
+
+
+@contextmanager
+def open_progress(progress: bool | None, records: Sequence[ChainRecord]) -> Iterator[Progress]:
+    """Show progress if it is True, or None and standard error is a terminal; otherwise nothing at all."""
+    if progress is False or (progress is None and not sys.stderr.isatty()):
+        yield _Silent()
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, TextColumn
+    from rich.progress import Progress as Bar
+
+    console = Console(stderr=True, force_terminal=progress or None)
+    columns = (TextColumn("{task.description}"), BarColumn(bar_width=8), TextColumn("{task.fields[text]}"))
+    # Refreshed by hand: a thread of its own would take time from the chains.
+    with Bar(*columns, console=console, auto_refresh=False) as bar:
+        line = _Line(bar, records)
+        yield line
+        line.show(records, None)
+
+
+class _Silent:
+    def update(self, records: Sequence[ChainRecord], seconds_left: float | None) -> None:
+        """Say nothing."""
+
+
+class _Line:
+    def __init__(self, bar: object, records: Sequence[ChainRecord]) -> None:
+        from rich.progress import Progress as Bar
+
+        assert isinstance(bar, Bar)
+        self.bar = bar
+        self.total = sum(record.plan.n_sweeps for record in records)
+        self.began, self.done_before = time.monotonic(), done(records)
+        self.shown = -np.inf
+        self.task = bar.add_task("starting", total=self.total, text="")
+
+    def update(self, records: Sequence[ChainRecord], seconds_left: float | None) -> None:
+        """Show it, unless it was shown just now."""
+        if time.monotonic() - self.shown >= SECONDS_BETWEEN:
+            self.show(records, seconds_left)
+
+    def show(self, records: Sequence[ChainRecord], seconds_left: float | None) -> None:
+        """Show it."""
+        self.shown = time.monotonic()
+        n_done = done(records)
+        rate = (n_done - self.done_before) / max(self.shown - self.began, 1e-9)
+        text = describe(records, rate, seconds_left)
+        phase = "drawing" if all(r.next_sweep >= r.plan.warmup for r in records) else "warm-up"
+        self.bar.update(self.task, completed=n_done, description=phase, text=text)
+        self.bar.refresh()
+
+
+def done(records: Sequence[ChainRecord]) -> int:
+    """Sweeps done, over all chains."""
+    return sum(record.next_sweep for record in records)
+
+
+def describe(records: Sequence[ChainRecord], rate: float, seconds_left: float | None) -> str:
+    """Sweeps done, speed, time left, and R-hat of the log joint so far, in at most 60 columns or so."""
+    n_done, total = done(records), sum(record.plan.n_sweeps for record in records)
+    parts = [f"{n_done:,}/{total:,} sweeps"]
+    if rate > 0:
+        left = (total - n_done) / rate
+        left = left if seconds_left is None else min(left, max(seconds_left, 0.0))
+        parts += [f"{rate:,.1f}/s", f"{int(left) // 3600}:{int(left) // 60 % 60:02}:{int(left) % 60:02} left"]
+    kept = min(record.n_kept for record in records)
+    if kept >= 8:
+        log_joint = np.stack([record.traces["log_joint"][:kept] for record in records])
+        parts.append(f"R-hat {rough_rhat(log_joint):.2f}")
+    return " · ".join(parts)
+
+
+def rough_rhat(values: NDArray[np.float64]) -> float:
+    """Split R-hat of [chain, draw], without ranks: a figure to watch, not the verdict, which is ArviZ's.
+
+    (Importing ArviZ takes two seconds, which a run on two cores should not lose to its own display.)
+
+    >>> rough_rhat(np.array([[0.0, 1.0, 0.0, 1.0], [0.0, 1.0, 0.0, 1.0]])) < 1
+    True
+    """
+    half = values.shape[1] // 2
+    halves = np.concatenate([values[:, :half], values[:, -half:]])
+    within, between = halves.var(axis=1, ddof=1).mean(), halves.mean(axis=1).var(ddof=1)
+    if within == 0:
+        return 1.0 if between == 0 else float("inf")
+    return float(np.sqrt((half - 1) / half + between / within))
