@@ -43,6 +43,9 @@ EM_ROUNDS = 3
 # them if they are many: 300 give it to a few per cent, and the next round, or the first sweep, moves it anyway.
 LEAST_WEIGHT = 0.05
 ENOUGH_USERS = 300
+# K-means is cheap beside what follows, and one run often merges two clusters and splits a third: on 17 simulated
+# clusters (N = 7872, n = 200) in 3 of 3 chains, the best of ten runs in 1 of 3.
+KMEANS_RUNS = 20
 # With more users than this, centres are found from batches of them.
 MANY_USERS = 20_000
 
@@ -374,7 +377,7 @@ def _kmeans_labels(matrix: sparse.csr_array[Any], n_clusters: int, rng: np.rando
         return np.zeros(n_users, np.int64)
     rows = _rows_for_kmeans(matrix)
     part = rng.permutation(n_users)[: max(n_users // 2, 10 * n_clusters)]
-    distances = _cluster(rows[np.sort(part)], n_clusters, rng, others=rows)[1]
+    distances = _cluster(rows[np.sort(part)], n_clusters, rng, others=rows, n_init=KMEANS_RUNS)[1]
     return _fill_empty(distances.argmin(axis=1), -distances)
 
 

@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse, stats
 
+import bmcd
 from bmcd.kernels.alpha import alpha_log_ratio
-from bmcd.kernels.labels import group_by_label
+from bmcd.kernels.labels import group_by_label, label_log_ratio, label_scores, scores_to_log_q
 from bmcd.kernels.ranks import hit_and_run
 from bmcd.kernels.rho import (
     cost_matrix,
@@ -25,9 +26,10 @@ from bmcd.kernels.rho import (
 )
 from bmcd.kernels.state import make_data
 from bmcd.kernels.variates import draw_dirichlet, exponential, log_gamma_variate, normal
-from bmcd.mallows.latent import sample_latent
+from bmcd.mallows.latent import log_likelihood, sample_latent
 from bmcd.mallows.rank_scale import scale_values
 from bmcd.mallows.reference import enumerate_rankings, probabilities_enumerated, slow_distance
+from bmcd.mallows.scan import cluster_tables, shared_tables
 from bmcd.streams import STREAM_SIZE, open_stream, stream_key
 
 SCALES = ["linear", "sqrt", "log"]
@@ -281,3 +283,42 @@ def test_shuffle_is_uniform(rotating_seed, p_value):
     for row in draws:
         shuffle(stream, row)
     assert p_value(draws, dict.fromkeys(enumerate_rankings(4), 1 / 24)) > 1e-6
+
+
+@pytest.mark.parametrize("n_clusters", [2, 5])
+def test_label_proposals_are_a_law_and_balance_the_target(n_clusters):
+    rng = np.random.default_rng(n_clusters)
+    log_tau = np.log(rng.dirichlet(np.ones(n_clusters)))
+    scores, log_p = rng.normal(0, 30, n_clusters), rng.normal(0, 3, n_clusters)
+    log_q = np.empty(n_clusters)
+    scores_to_log_q(log_tau, scores, log_q)
+    assert np.exp(log_q).sum() == pytest.approx(1.0, rel=1e-12)
+    assert np.exp(log_q).min() >= 0.05 / n_clusters
+    target = np.exp(log_tau + log_p)
+    flow = np.zeros((n_clusters, n_clusters))
+    for z, c in itertools.permutations(range(n_clusters), 2):
+        ratio = label_log_ratio(log_tau, log_p[z], log_p[c], log_q, z, c)
+        flow[z, c] = target[z] * math.exp(log_q[c]) * min(1.0, math.exp(ratio))
+    np.testing.assert_allclose(flow, flow.T, rtol=1e-12)
+
+
+@numba.njit
+def scores_of(data, rho, alpha, shared, out):
+    label_scores(data, rho, shared, [cluster_tables(shared, a) for a in alpha], out)
+
+
+def test_label_scores_come_close_to_the_likelihood():
+    """Their differences between clusters, which is all that matters: most proposals must be worth accepting."""
+    simulation = bmcd.simulate(n_users=300, seed=0)
+    data = make_data(simulation.clicks.matrix)
+    shared = shared_tables(np.diff(data.scale))
+    scores = np.empty((3, 300))
+    scores_of(data, simulation.rho, simulation.alpha, shared, scores)
+    exact = log_likelihood(simulation.clicks, simulation.rho, simulation.alpha).T
+
+    def posterior(log_weight):
+        weight = np.exp(log_weight - log_weight.max(axis=0))
+        return weight / weight.sum(axis=0)
+
+    distance = 0.5 * np.abs(posterior(scores) - posterior(exact)).sum(axis=0)
+    assert distance.mean() < 0.05

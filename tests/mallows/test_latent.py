@@ -95,7 +95,14 @@ def test_probabilities_of_a_user_sum_to_k(n, alpha, rotating_seed):
     rng = np.random.default_rng(rotating_seed)
     n_clicked = rng.integers(0, n + 1, 40)
     clicks = np.array([rng.permutation(n) < c for c in n_clicked])
-    for k, scale in [(1, "linear"), (10, "sqrt"), (n // 3, "linear"), (n, "log")]:
+    for k, scale in [
+        (1, "linear"),
+        (10, "sqrt"),
+        (n // 3, "linear"),
+        (3 * n // 4, "sqrt"),
+        (n - 1, "log"),
+        (n, "log"),
+    ]:
         top = top_probabilities(clicks, rng.permutation(n) + 1, alpha, k, rank_scale=scale)[:, :, 0]
         np.testing.assert_allclose(top.sum(axis=1), np.minimum(k, n - n_clicked), atol=1e-9)
         assert top.min() >= 0.0

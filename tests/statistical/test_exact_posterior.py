@@ -62,7 +62,7 @@ def test_every_probability(name, rotating_seed, deep):
     given, n_clusters, priors, scale = PROBLEMS[name]
     clicks = np.array(given, bool)
     exact = exact_posterior(clicks, n_clusters, priors, K, rank_scale=scale)
-    batches = run(clicks, n_clusters, priors, scale, rotating_seed, 2_000_500 if deep else 60_500, 400)
+    batches = run(clicks, n_clusters, priors, scale, rotating_seed, 2_000_500 if deep else 90_500, 400)
     mean, error = batches.mean(axis=0), batches.std(axis=0, ddof=1) / np.sqrt(len(batches))
     expected = np.concatenate(
         [

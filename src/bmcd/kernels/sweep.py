@@ -28,7 +28,7 @@ from bmcd.streams import STREAM_SIZE, open_stream
 class Effort(NamedTuple):
     """How much a sweep does. Changes the time and the mixing, never the posterior."""
 
-    rounds: int = 3  # rounds of moves that use R
+    rounds: int = 2  # rounds of moves that use R
     swaps: int = 20  # consensus swaps per item, cluster and round
     relabels: int = 1  # joint relabellings per item, cluster and round
     alpha_proposals: int = 1  # proposals of alpha_c; each costs one likelihood for every user
@@ -56,7 +56,7 @@ def exact_sweep(state, data, shared, rate, concentration, effort, key, chain, sw
         else:
             total = 0.0
             for i in range(members.size):
-                total += log_p[c, members[i]]
+                total += log_p[members[i]]
             table, alpha_accepted[c] = update_alpha(
                 state, c, members, total, tables[c], data, shared, rate, effort.alpha_proposals,
                 key, chain, sweep, warmup,

@@ -86,12 +86,13 @@ def top_probabilities_user(clicked, n, k, shared, cluster, rows, scales, forward
     # The weight of everything: forward to top - 1, the step to top without ageing twice.
     no_ageing = cluster.decay[shared.decay_row[n]]
     reach = top - 1 - c
+    cells = min(reach, n // 2)  # more cannot close any more
     if next_click > 0 and clicked[next_click - 1] == top:
-        lone_grows(row, y, root, no_ageing, excess_top + 1, 0, reach)
+        lone_grows(row, y, root, no_ageing, excess_top + 1, 0, cells)
     else:
-        pair(row, y, shared.off[excess_top + 1], no_ageing, twice, excess_top, 0, reach)
+        pair(row, y, shared.off[excess_top + 1], no_ageing, twice, excess_top, 0, cells)
     total = 0.0
-    for m in range(reach + 1):
+    for m in range(cells + 1):
         total += forward[reach, m + 1] * y[m + 1]
     log_total = math.log(total) + forward_scales[reach] + row_scale
 
