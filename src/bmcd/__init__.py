@@ -8,15 +8,19 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from bmcd import mallows
     from bmcd.clicks import Clicks, ClicksError
+    from bmcd.clusters import choose_n_clusters
     from bmcd.datasets import load_dataset
+    from bmcd.priors import Priors
     from bmcd.reading import read_clicks
     from bmcd.simulation import Simulation, simulate
 
 __all__ = [
     "Clicks",
     "ClicksError",
+    "Priors",
     "Simulation",
     "__version__",
+    "choose_n_clusters",
     "load_dataset",
     "mallows",
     "read_clicks",
@@ -27,7 +31,9 @@ __all__ = [
 _HOME = {
     "Clicks": "bmcd.clicks",
     "ClicksError": "bmcd.clicks",
+    "Priors": "bmcd.priors",
     "Simulation": "bmcd.simulation",
+    "choose_n_clusters": "bmcd.clusters",
     "load_dataset": "bmcd.datasets",
     "read_clicks": "bmcd.reading",
     "simulate": "bmcd.simulation",

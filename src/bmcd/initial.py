@@ -21,7 +21,7 @@ from scipy.special import logsumexp
 
 from bmcd.kernels.state import ChainState
 from bmcd.mallows.distances import check_distance
-from bmcd.mallows.latent import _click_matrix, log_likelihood
+from bmcd.mallows.latent import click_matrix, log_likelihood
 from bmcd.mallows.rank_scale import scale_values
 from bmcd.priors import Priors
 
@@ -138,7 +138,7 @@ def initial_state(
 
 def _binary(clicks: Any) -> sparse.csr_array[Any]:
     """Users x items, True where there is a click, in memory of its own."""
-    matrix = _click_matrix(clicks)
+    matrix = click_matrix(clicks)
     ones = np.ones(matrix.nnz, np.bool_)
     return sparse.csr_array((ones, matrix.indices, matrix.indptr), shape=matrix.shape, copy=True)
 

@@ -168,7 +168,7 @@ def test_every_kind_of_clicks_is_taken():
 
 def test_the_number_of_threads_changes_nothing():
     rng = np.random.default_rng(3)
-    clicks, rho = rng.random((300, 40)) < 0.2, rng.permutation(40) + 1
+    clicks, rho = rng.random((1200, 40)) < 0.2, rng.permutation(40) + 1
     before, results = numba.get_num_threads(), []
     try:
         for threads in (1, before):

@@ -8,8 +8,11 @@ once (see `scan.py` for the recursion). No other distance has such a recursion h
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
+import numba
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
@@ -21,12 +24,26 @@ from bmcd.mallows.rank_scale import scale_gaps
 from bmcd.mallows.scan import Cluster, Shared, cluster_tables, shared_tables
 from bmcd.streams import stream_key
 
+# Starting threads costs more than computing this many users.
+USERS_PER_THREAD = 256
+
+
+@contextmanager
+def _threads_for(n_users: int) -> Iterator[None]:
+    """As many threads as are worth starting; the number changes no result."""
+    before = numba.get_num_threads()
+    numba.set_num_threads(min(before, max(1, n_users // USERS_PER_THREAD)))
+    try:
+        yield
+    finally:
+        numba.set_num_threads(before)
+
 
 class _Problem:
     """Checked input: who clicked what, and the tables of each cluster."""
 
     def __init__(self, clicks: Any, rho: ArrayLike, alpha: ArrayLike, rank_scale: str | ArrayLike) -> None:
-        matrix = _click_matrix(clicks)
+        matrix = click_matrix(clicks)
         self.indptr = matrix.indptr.astype(np.int64)
         self.indices = matrix.indices.astype(np.int64)
         self.n_users, self.n_items = matrix.shape
@@ -50,7 +67,7 @@ class _Problem:
         return tables
 
 
-def _click_matrix(clicks: Any) -> sparse.csr_array:
+def click_matrix(clicks: Any) -> sparse.csr_array:
     """Rows are users, columns items; anything non-zero is a click."""
     matrix = getattr(clicks, "matrix", clicks)
     if not sparse.issparse(matrix):
@@ -112,10 +129,11 @@ def log_likelihood(
     """
     problem = _Problem(clicks, rho, alpha, rank_scale)
     out = np.empty((problem.n_clusters, problem.n_users))
-    for c in range(problem.n_clusters):
-        scan_users.log_likelihoods(
-            problem.indptr, problem.indices, problem.rho[c], problem.shared, problem.cluster(c), out[c]
-        )
+    with _threads_for(problem.n_users):
+        for c in range(problem.n_clusters):
+            scan_users.log_likelihoods(
+                problem.indptr, problem.indices, problem.rho[c], problem.shared, problem.cluster(c), out[c]
+            )
     return np.ascontiguousarray(out.T)
 
 
@@ -148,16 +166,17 @@ def top_probabilities(
         raise ValueError(f"k must be a whole number of at least 1, but it is {k!r}.")
     problem = _Problem(clicks, rho, alpha, rank_scale)
     out = np.empty((problem.n_users, problem.n_items, problem.n_clusters))
-    for c in range(problem.n_clusters):
-        scan_users.top_probabilities(
-            problem.indptr,
-            problem.indices,
-            problem.rho[c],
-            min(int(k), problem.n_items),
-            problem.shared,
-            problem.cluster(c),
-            out[:, :, c],
-        )
+    with _threads_for(problem.n_users):
+        for c in range(problem.n_clusters):
+            scan_users.top_probabilities(
+                problem.indptr,
+                problem.indices,
+                problem.rho[c],
+                min(int(k), problem.n_items),
+                problem.shared,
+                problem.cluster(c),
+                out[:, :, c],
+            )
     return out
 
 
@@ -205,17 +224,18 @@ def sample_latent(
         )
     key = stream_key(seed)
     out = np.empty((problem.n_users, problem.n_items), np.int64)
-    for c in range(problem.n_clusters):
-        users = np.flatnonzero(cluster_of == c)
-        if users.size:
-            scan_users.sample_rankings(
-                problem.indptr,
-                problem.indices,
-                users,
-                problem.rho[c],
-                problem.shared,
-                problem.cluster(c),
-                key,
-                out,
-            )
+    with _threads_for(problem.n_users):
+        for c in range(problem.n_clusters):
+            users = np.flatnonzero(cluster_of == c)
+            if users.size:
+                scan_users.sample_rankings(
+                    problem.indptr,
+                    problem.indices,
+                    users,
+                    problem.rho[c],
+                    problem.shared,
+                    problem.cluster(c),
+                    key,
+                    out,
+                )
     return out
