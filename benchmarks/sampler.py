@@ -82,9 +82,9 @@ def nrk_like(n_users: int = 7872, n_items: int = 200, n_clusters: int = 17) -> b
 def nrk() -> None:
     """The shape of the paper's data set 1: converged, in how long, in how much memory."""
     data = nrk_like()
-    print("\nNRK-1 shape: N = 7872, n = 200, C = 17, Poisson(8) clicks, alpha = 10; 2 chains of 40 + 100 sweeps")
+    print("\nNRK-1 shape: N = 7872, n = 200, C = 17, Poisson(8) clicks, alpha = 10; 2 chains of 80 + 270 sweeps")
     began = time.perf_counter()
-    draws = sample_posterior(data.clicks, 17, draws=100, warmup=40, chains=2, seed=1, progress=False)
+    draws = sample_posterior(data.clicks, 17, draws=270, warmup=80, chains=2, seed=1, progress=False)
     print(f"  {time.perf_counter() - began:.0f} s; {verdict(draws).text}")
     print(table(draws).to_string())
     print(f"  most memory of the process: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MB")

@@ -30,8 +30,8 @@ class Effort(NamedTuple):
 
     rounds: int = 2  # rounds of moves that use R
     swaps: int = 20  # consensus swaps per item, cluster and round
-    relabels: int = 1  # joint relabellings per item, cluster and round
-    alpha_proposals: int = 1  # proposals of alpha_c; each costs one likelihood for every user
+    relabels: int = 4  # joint relabellings per item, cluster and round
+    alpha_proposals: int = 3  # proposals of alpha_c; each costs one likelihood for every user
 
 
 @numba.njit(cache=True, nogil=True)
