@@ -19,7 +19,7 @@ import numpy as np
 
 import bmcd
 from bmcd.mallows import scan_users
-from bmcd.mallows.footrule import sample_scan
+from bmcd.mallows.footrule_scan import sample_scan
 from bmcd.mallows.latent_reference import slow_log_likelihood
 from bmcd.mallows.rank_scale import scale_gaps, scale_values
 from bmcd.mallows.scan import cluster_tables, shared_tables

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bmcd.mallows.counting import _permanent_over_subsets
-from bmcd.mallows.footrule import _scan
+from bmcd.mallows.footrule_scan import _scan
 
 SCAN, INVERSIONS, CYCLES, COUNTS, SUBSETS, TABLE = range(6)
 

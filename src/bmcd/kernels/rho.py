@@ -85,7 +85,7 @@ def swap_pass(stream, cost, rho, beta, n_proposals):
 
 @numba.njit(cache=True, nogil=True)
 def mark_exactly_one(data, a, b, mark):
-    """Mark users who clicked exactly one of items a and b (their lists are sorted); return them as a list."""
+    """Mark users who clicked exactly one of items a and b; called again, it clears the marks."""
     users_a = data.item_users[data.item_start[a] : data.item_start[a + 1]]
     users_b = data.item_users[data.item_start[b] : data.item_start[b + 1]]
     for i in range(users_a.size):
@@ -135,7 +135,6 @@ def relabel_pass(stream, data, ranks, labels, members, cluster, rho, beta, n_pro
                 if not mark[user]:
                     ranks[user, a], ranks[user, b] = ranks[user, b], ranks[user, a]
             taken += 1
-        # Marking twice clears: users of both lists were never left marked.
         mark_exactly_one(data, a, b, mark)
     return taken
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bmcd.mallows.distances import DISTANCES, check_distance
-from bmcd.mallows.footrule import expected_distance_scan, log_partition_scan, sample_scan
+from bmcd.mallows.footrule_scan import expected_distance_scan, log_partition_scan, sample_scan
 from bmcd.mallows.metropolis import (
     FOOTRULE,
     ULAM,

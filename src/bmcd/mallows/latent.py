@@ -19,7 +19,7 @@ from scipy import sparse
 
 from bmcd.mallows import scan_users
 from bmcd.mallows.distances import check_ranks
-from bmcd.mallows.footrule import MAX_TABLE_ITEMS
+from bmcd.mallows.footrule_scan import MAX_TABLE_ITEMS
 from bmcd.mallows.rank_scale import scale_gaps
 from bmcd.mallows.scan import Cluster, Shared, cluster_tables, shared_tables
 from bmcd.streams import stream_key

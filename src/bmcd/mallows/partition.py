@@ -5,7 +5,7 @@ E[d] do not depend on rho.
 
 | distance | exact for  | how                                    | cost        |
 |----------|------------|----------------------------------------|-------------|
-| footrule | every n    | one scan over the ranks (`footrule`)   | O(n^2)      |
+| footrule | every n    | one scan over the ranks (`footrule_scan`) | O(n^2)      |
 | kendall  | every n    | product formula (`closed_forms`)       | O(n)        |
 | cayley   | every n    | product formula (`closed_forms`)       | O(n)        |
 | hamming  | every n    | sum over derangements (`closed_forms`) | O(n)        |
@@ -25,7 +25,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from bmcd.mallows import closed_forms, counting, estimation
 from bmcd.mallows.distances import check_distance
-from bmcd.mallows.footrule import expected_distance_scan, log_partition_scan
+from bmcd.mallows.footrule_scan import expected_distance_scan, log_partition_scan
 from bmcd.mallows.rank_scale import scale_values
 
 __all__ = ["METHODS", "EstimateWarning", "expected_distance", "log_partition"]

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from bmcd.mallows.closed_forms import hamming_log_counts
 from bmcd.mallows.distances import check_distance, check_ranks
-from bmcd.mallows.footrule import sample_scan
+from bmcd.mallows.footrule_scan import sample_scan
 from bmcd.mallows.metropolis import metropolis_sample
 from bmcd.mallows.rank_scale import scale_values
 
@@ -38,7 +38,7 @@ def sample(
 
     Exact independent draws for
 
-    * footrule, any `rank_scale`: the scan of `bmcd.mallows.footrule`, walked at random; O(n) a draw, after
+    * footrule, any `rank_scale`: the scan of `bmcd.mallows.footrule_scan`, walked at random; O(n) a draw, after
       O(n^2) once,
     * kendall: repeated insertion (Doignon, Pekec and Regenwetter 2004), O(n^2) a draw,
     * cayley: the Chinese restaurant process, item j + 1 opening a cycle with probability

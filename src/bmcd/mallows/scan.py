@@ -1,7 +1,7 @@
 """Compiled sums over the rankings compatible with a user's clicks (footrule). Arrays in, arrays out.
 
 Clicked items take ranks 1..c, the others c+1..n: two blocks, independent given rho and alpha. Scan
-t = 1, ..., n as in `footrule.py`, where now "the item at consensus position t" may belong to the other block
+t = 1, ..., n as in `footrule_scan.py`, where now "the item at consensus position t" may belong to the other block
 than rank t. In each block one side is ahead of the other by a known number, so one counter is the state:
 
 * block 1 (clicked), t <= c: m open items, m + e open ranks, where e = unclicked positions so far;
@@ -35,7 +35,7 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from bmcd.mallows.footrule import FLUSH, backward_messages
+from bmcd.mallows.footrule_scan import FLUSH, backward_messages
 
 # Sums may be reordered so that they vectorise. That does not depend on the number of threads.
 REORDER = {"reassoc", "contract", "nsz"}
