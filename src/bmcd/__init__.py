@@ -10,17 +10,21 @@ if TYPE_CHECKING:
     from bmcd.clicks import Clicks, ClicksError
     from bmcd.clusters import choose_n_clusters
     from bmcd.datasets import load_dataset
+    from bmcd.model_file import load
     from bmcd.priors import Priors
     from bmcd.reading import read_clicks
+    from bmcd.recommender import BMCD
     from bmcd.simulation import Simulation, simulate
 
 __all__ = [
+    "BMCD",
     "Clicks",
     "ClicksError",
     "Priors",
     "Simulation",
     "__version__",
     "choose_n_clusters",
+    "load",
     "load_dataset",
     "mallows",
     "read_clicks",
@@ -29,11 +33,13 @@ __all__ = [
 
 # Where each public name lives. They are loaded when first used, so that `import bmcd` costs next to nothing.
 _HOME = {
+    "BMCD": "bmcd.recommender",
     "Clicks": "bmcd.clicks",
     "ClicksError": "bmcd.clicks",
     "Priors": "bmcd.priors",
     "Simulation": "bmcd.simulation",
     "choose_n_clusters": "bmcd.clusters",
+    "load": "bmcd.model_file",
     "load_dataset": "bmcd.datasets",
     "read_clicks": "bmcd.reading",
     "simulate": "bmcd.simulation",

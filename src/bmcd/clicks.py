@@ -11,9 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from bmcd.frames import ClicksError, columns, distinct, encode, nonzero, objects, shown, titles_of_frame
+from bmcd.frames import ClicksError, columns, distinct, encode, library_of, nonzero, objects, shown, titles_of_frame
 
 __all__ = ["Clicks", "ClicksError", "ClicksSummary"]
+
+Library = Literal["pandas", "polars", "pyarrow"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +60,9 @@ class Clicks:
 
     `users` and `items` are the caller's own ids, in order of first appearance; row u and column i of
     `matrix` (CSR, bool, sorted) are `users[u]` and `items[i]`. `titles` go with `items`; where an item has
-    none (`titled` is False) its id stands in. `history` says in plain words everything that was done.
-    Two `Clicks` are equal when users, items, clicks and titles are; `history` may differ.
+    none (`titled` is False) its id stands in. `history` says in plain words everything that was done, and
+    `library` is that of the frame they came from, in which answers are given: pandas, polars or pyarrow.
+    Two `Clicks` are equal when users, items, clicks and titles are; the rest may differ.
 
     >>> clicks = Clicks.from_matrix([[1, 1, 0], [0, 1, 1]], users=["ann", "bob"])
     >>> clicks
@@ -75,6 +78,7 @@ class Clicks:
     titled: NDArray[np.bool_] | None = None
     n_repeated: int = 0
     history: tuple[str, ...] = ()
+    library: Library = "pandas"
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -100,7 +104,7 @@ class Clicks:
         (user_codes, users), (item_codes, items) = (
             encode(values, name) for values, name in zip(columns(frame, user, item), (user, item), strict=True)
         )
-        clicks = cls.from_codes(user_codes, item_codes, users, items)
+        clicks = replace(cls.from_codes(user_codes, item_codes, users, items), library=library_of(frame))
         return clicks if titles is None else clicks.with_titles(titles, item=item, title=title)
 
     @classmethod
@@ -259,8 +263,10 @@ class Clicks:
             self._part(taken, f"kept only the {k} held-out clicks of each user (seed {seed})"),
         )
 
-    def to_frame(self, library: Literal["pandas", "polars", "pyarrow"] = "pandas") -> Any:
+    def to_frame(self, library: Library | None = None) -> Any:
         """Return a frame with one row a click: user, item and, if there are any, title.
+
+        By default in their own `library`.
 
         >>> Clicks.from_matrix([[0, 1]]).to_frame("pyarrow").to_pydict()
         {'user': [0], 'item': [1]}
@@ -272,7 +278,7 @@ class Clicks:
         data["item"] = self.items[item_codes].tolist()
         if self.titles is not None:
             data["title"] = self.titles[item_codes].tolist()
-        return nw.from_dict(data, backend=library).to_native()
+        return nw.from_dict(data, backend=library or self.library).to_native()
 
     def summary(self) -> ClicksSummary:
         """Count everything worth knowing about the clicks.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol
 
 import numpy as np
@@ -146,6 +146,13 @@ class Draws:
     def n_draws(self) -> int:
         """How many draws there are of each chain."""
         return int(self.log_joint.shape[1])
+
+    def of_chain(self, chain: int) -> Draws:
+        """The draws of one chain alone."""
+        one = slice(chain, chain + 1)
+        kept = {name: getattr(self, name)[one] for name in (*TRACES, "warmup_log_joint", "n_tallied")}
+        tally = None if self.tally is None else self.tally[one]
+        return replace(self, **kept, tally=tally, plan=replace(self.plan, n_chains=1))
 
     def __repr__(self) -> str:
         of = self.problem

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -85,6 +85,21 @@ def columns(frame: Any, *names: str) -> list[NDArray[Any]]:
     if isinstance(table, nw.LazyFrame):
         table = table.collect()
     return [table[name].to_numpy() for name in names]
+
+
+def library_of(frame: Any) -> Literal["pandas", "polars", "pyarrow"]:
+    """Return the library of a frame; that of one which is none of the three is pandas.
+
+    >>> import pyarrow as pa
+    >>> library_of(pa.table({"user": [1]}))
+    'pyarrow'
+    """
+    if hasattr(frame, "__arrow_c_array__"):
+        return "pyarrow"
+    import narwhals as nw
+
+    found = nw.from_native(frame).implementation
+    return "polars" if found.is_polars() else "pyarrow" if found.is_pyarrow() else "pandas"
 
 
 def encode(values: NDArray[Any], column: str) -> tuple[NDArray[Any], NDArray[Any]]:

@@ -1,8 +1,7 @@
-"""From clicks to draws, and from draws to probabilities."""
+"""From clicks to draws: the parts of a fit put together."""
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -12,20 +11,18 @@ from bmcd.clicks import Clicks
 from bmcd.draws import Draws, Problem, RankCounts, hash_clicks
 from bmcd.exact_sampler import ExactSampler
 from bmcd.initial import initial_state
-from bmcd.kernels.probabilities import add_probabilities
+from bmcd.kernels.probabilities import add_predictions, keep_tables
 from bmcd.kernels.state import ChainState, Data, make_data
 from bmcd.mallows.distances import check_distance
 from bmcd.mallows.scan import shared_tables
 from bmcd.paper_sampler import PaperSampler
+from bmcd.prediction import NEGLIGIBLE
 from bmcd.priors import Priors
-from bmcd.sampler import Sampler, n_cores, run_chains
+from bmcd.sampler import Sampler, run_chains
 
 SAMPLERS = ("exact", "paper")
-# Clusters to which a user belongs with less than this are left out of the user's probabilities.
-NEGLIGIBLE = 1e-7
 # User-item pairs whose probability is followed through the chains for the diagnostics, and their k.
 PROBED, PROBED_K = 24, 10
-USERS_PER_TASK = 256
 
 
 def sample_posterior(
@@ -141,52 +138,15 @@ class _Probe:
         self.k = min(PROBED_K, n_items)
         self.limit = np.diff(data.user_start)[self.users] + self.k
         self.shared = shared_tables(np.diff(data.scale))
+        self.no_tables = keep_tables(self.shared, np.ones((1, 1)), 0)
 
     def __call__(self, state: ChainState) -> NDArray[np.float64]:
         if not self.exact:
             return (state.ranks[self.users, self.items] <= self.limit).astype(np.float64)
-        out = np.zeros((PROBED, self.data.scale.size))
-        add_probabilities(
-            self.users, self.data, state.rho, state.alpha, state.tau, self.shared, self.k, NEGLIGIBLE, out
-        )
+        out, mean_rank = np.zeros((2, PROBED, self.data.scale.size))
+        weight = np.empty((1, PROBED, state.tau.size))
+        add_predictions(
+            self.users, self.data, state.rho[None], state.alpha[None], state.tau[None], self.no_tables, self.shared,
+            self.k, NEGLIGIBLE, 0, 1, out, mean_rank, weight,
+        )  # fmt: skip
         return out[np.arange(PROBED), self.items]
-
-
-def posterior_probabilities(
-    clicks: Clicks, draws: Draws, k: int, *, max_draws: int | None = None, n_threads: int | None = None
-) -> NDArray[np.float64]:
-    """P(item among the user's next k | clicks), chains x users x items; 0 for clicked items. Footrule only.
-
-    The average over draws of (rho, alpha, tau), with the user's label and latent ranking summed out exactly. Chains
-    are kept apart to show how far they agree; their mean is the answer. ``max_draws`` takes that many evenly spaced
-    draws of each chain. ``clicks`` may be of other people than the draws were made from, on the same items.
-    """
-    if draws.problem.options["distance"] != "footrule":
-        raise ValueError("exact probabilities are for the footrule; others have the counts of count_k.")
-    if clicks.n_items != draws.problem.n_items:
-        raise ValueError(f"the draws are of {draws.problem.n_items} items, but the clicks are on {clicks.n_items}.")
-    if k < 1:
-        raise ValueError(f"k must be at least 1, but it is {k}.")
-    data = make_data(clicks.matrix, draws.problem.options["rank_scale"])
-    shared = shared_tables(np.diff(data.scale))
-    chosen = np.unique(
-        np.linspace(0, draws.n_draws - 1, min(max_draws or draws.n_draws, draws.n_draws)).astype(int)
-    )
-    out = np.zeros((draws.n_chains, clicks.n_users, clicks.n_items))
-    rho = draws.rho.astype(np.int64)
-
-    def add(task: tuple[int, int]) -> None:
-        chain, first = task
-        users = np.arange(first, min(first + USERS_PER_TASK, clicks.n_users))
-        block = np.zeros((users.size, clicks.n_items))
-        for draw in chosen:
-            add_probabilities(
-                users, data, rho[chain, draw], draws.alpha[chain, draw], draws.tau[chain, draw], shared,
-                min(k, clicks.n_items), NEGLIGIBLE, block,
-            )  # fmt: skip
-        out[chain, users] = block / len(chosen)
-
-    tasks = [(c, first) for c in range(draws.n_chains) for first in range(0, clicks.n_users, USERS_PER_TASK)]
-    with ThreadPoolExecutor(n_threads or n_cores()) as pool:
-        list(pool.map(add, tasks))
-    return out

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Protocol
 
@@ -40,6 +40,23 @@ def open_progress(progress: bool | None, records: Sequence[ChainRecord]) -> Iter
         line = _Line(bar, records)
         yield line
         line.show(records, None)
+
+
+@contextmanager
+def counting(progress: bool | None, what: str, total: int) -> Iterator[Callable[[int], None]]:
+    """A bar for work that is counted: call what is given with how many are done. Shown as in `open_progress`."""
+    if progress is False or (progress is None and not sys.stderr.isatty()):
+        yield lambda done: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bar
+
+    console = Console(stderr=True, force_terminal=progress or None)
+    columns = (TextColumn(what), BarColumn(bar_width=24), MofNCompleteColumn(), TimeRemainingColumn())
+    with Bar(*columns, console=console, transient=True) as bar:
+        task = bar.add_task(what, total=total)
+        yield lambda done: bar.update(task, completed=done)
 
 
 class _Silent:

@@ -4,7 +4,8 @@ import numpy as np
 
 import bmcd
 from bmcd.mallows import DISTANCES, log_likelihood, sample, sample_latent, top_probabilities
-from bmcd.posterior import posterior_probabilities, sample_posterior
+from bmcd.posterior import sample_posterior
+from bmcd.prediction import Predictor
 
 
 def main():
@@ -29,8 +30,10 @@ def main():
         short = {"draws": 5, "warmup": 5, "chains": 2, "progress": False}
         for scale in ("linear", "sqrt"):
             draws = sample_posterior(clicks_, n_clusters, rank_scale=scale, **short)
+            predictor = Predictor(draws)
             for k in (1, n // 2 + 1, n):
-                posterior_probabilities(clicks_, draws, k)
+                predictor.predict(clicks_.matrix, k)
+                predictor.by_cluster(clicks_.matrix[[1]], 0, k)
         if 2 < n < 15:
             for name in DISTANCES:
                 for move in ("swap", "leap_and_shift"):
