@@ -412,3 +412,8 @@ def test_require_skips_or_fails(require, monkeypatch):
     monkeypatch.setenv("BMCD_REQUIRE_ALL", "1")
     with pytest.raises(pytest.fail.Exception, match="no_such_module is required"):
         require("no_such_module")
+
+
+def test_text_that_is_not_unicode_is_a_clicks_error():
+    with pytest.raises(ClicksError, match="cannot be told apart"):
+        Clicks.from_matrix([[1, 1]], items=["a", "\ud800"])

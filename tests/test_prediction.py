@@ -84,7 +84,7 @@ def test_draws_are_taken_evenly_and_equally_of_all_chains(draws):
 def test_standard_error_agrees_with_arviz(p_value):
     """Chains with autocorrelation: the standard error is close to the true one, and to ArviZ's, on average.
 
-    20 batches: the error's own relative error is about 1 / sqrt(2 * 19) = 0.16 a problem, 0.16 / sqrt(200) = 0.012 for
+    20 batches: the relative error of one estimate is about 1 / sqrt(2 * 19) = 0.16, that of 200 together 0.012 for
     their mean square; autocorrelation (0.5) across the edges of batches of 50 takes about 2 / 50 away.
     """
     from arviz_stats.base import array_stats

@@ -99,7 +99,7 @@ def explain(
         title=title,
         k=k,
         n_clicked=int(clicks.nnz),
-        probability=float(batches.mean()),
+        probability=float(by_draw.sum(axis=1).mean()),
         mcse=float(standard_error(batches.reshape(predictor.n_chains, -1))),
         clusters=tuple(found),
     )

@@ -108,10 +108,10 @@ def encode(values: NDArray[Any], column: str) -> tuple[NDArray[Any], NDArray[Any
 
     try:
         codes, found = pd.factorize(values)
-    except (TypeError, ValueError) as error:
+        ids = pd.Series(found).astype(object).to_numpy()
+    except (TypeError, ValueError) as error:  # UnicodeEncodeError, for text that is not Unicode, is a ValueError
         reason = f"the ids cannot be told apart ({error}). Use text, numbers or tuples."
         raise ClicksError(reason, column=column) from error
-    ids = pd.Series(found).astype(object).to_numpy()
     blank = [code for code, value in enumerate(ids) if isinstance(value, str) and not value.strip()]
     if (bad := np.flatnonzero(np.isin(codes, [-1, *blank]))).size:
         what = "missing" if codes[bad[0]] == -1 else "empty"

@@ -63,13 +63,13 @@ class Predictor:
         self.scale = draws.problem.options["rank_scale"]
         per_chain = min(draws.n_draws, draws.n_draws if max_draws is None else max_draws // self.n_chains)
         batches = min(-(-BATCHES // self.n_chains), per_chain)
-        per_chain -= per_chain % batches  # batches of the same length
         chosen = np.linspace(0, draws.n_draws - 1, per_chain).round().astype(int)
         self.rho = draws.rho[:, chosen].reshape(-1, *draws.rho.shape[2:]).astype(np.int64)
         self.alpha = np.ascontiguousarray(draws.alpha[:, chosen].reshape(-1, draws.alpha.shape[2]))
         self.tau = np.ascontiguousarray(draws.tau[:, chosen].reshape(-1, draws.tau.shape[2]))
         self.chosen = chosen  # of each chain
-        self.batches = np.array_split(np.arange(len(self.rho)), batches * self.n_chains)
+        by_chain = np.arange(len(self.rho)).reshape(self.n_chains, per_chain)
+        self.batches = [batch for draws_of in by_chain for batch in np.array_split(draws_of, batches)]
         gaps = np.diff(make_data(sparse.csr_array((1, self.n_items)), self.scale).scale)
         self.shared = shared_tables(gaps)
         self._none = keep_tables(self.shared, self.alpha, 0)
@@ -129,9 +129,10 @@ class Predictor:
             self._add(users, data, k, kept, draws[0], draws[-1] + 1, sums[batch, 0], sums[batch, 1], weight)
 
         list(pool.map(add, range(n_batches)))
-        means = sums[:, 0] / len(self.batches[0])
+        probability, mean_rank = sums.sum(axis=0) / self.n_draws
+        means = sums[:, 0] / np.array([len(batch) for batch in self.batches])[:, None, None]
         mcse = standard_error(means.reshape(self.n_chains, -1, *means.shape[1:]))
-        return Predictions(means.mean(axis=0).clip(0.0, 1.0), mcse, sums[:, 1].mean(axis=0) / len(self.batches[0]))
+        return Predictions(probability.clip(0.0, 1.0), mcse, mean_rank)
 
     def _add(
         self, users: NDArray[np.int64], data: Data, k: int, kept: Tables, first: int, last: int,
