@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 import bmcd
-from bmcd.initial import STARTS, _em, _Mixture, fit_alpha, inherit_order, initial_state, kmeans_inertia, order_by
+from bmcd.initial import STARTS, inherit_order, initial_state
 from bmcd.mallows import DISTANCES, log_likelihood
 
 
@@ -100,16 +100,6 @@ def test_the_callers_matrix_is_left_alone(simulated):
     assert (matrix != before).nnz == 0
 
 
-def test_latent_ranks_inherit_the_order_of_the_consensus_as_in_the_paper():
-    assert inherit_order(np.array([[1, 0, 1, 0, 1]]), [1, 2, 3, 4, 5]).tolist() == [[1, 4, 2, 5, 3]]
-
-
-@given(st.permutations(range(1, 7)), st.lists(st.integers(0, 1), min_size=6, max_size=6))
-def test_inherit_order_against_sorting_each_user(rho, clicked):
-    in_order = sorted(range(6), key=lambda item: (not clicked[item], rho[item]))
-    assert inherit_order(np.array([clicked]), rho)[0].tolist() == [in_order.index(i) + 1 for i in range(6)]
-
-
 def test_popularity_start_is_the_papers():
     rng = np.random.default_rng(0)
     # Click probabilities so far apart that the overall order of the counts is certain.
@@ -127,11 +117,6 @@ def test_consensus_counts_only_the_clicks_of_the_cluster():
     for c in range(2):
         counts = clicks[state.labels == c].sum(axis=0)
         assert (np.diff(counts[np.argsort(state.rho[c])]) <= 0).all()
-
-
-def test_ties_are_broken_at_random():
-    seen = {tuple(order_by([2, 2, 1], np.random.default_rng(seed))[0].tolist()) for seed in range(50)}
-    assert seen == {(1, 2, 3), (2, 1, 3)}  # missing one has probability 2^-49
 
 
 def test_items_without_clicks_in_a_cluster_follow_the_overall_order():
@@ -156,18 +141,6 @@ def test_alpha_maximises_the_exact_likelihood(simulated, rank_scale):
         assert totals.argmax() == alphas.size - 2
 
 
-def test_weights_in_the_fit_of_alpha_stand_for_repeated_users(simulated):
-    clicks, rho = simulated.clicks.matrix.toarray(), simulated.rho[0]
-    weights = np.arange(len(clicks)) % 3
-    repeated = fit_alpha(np.repeat(clicks, weights, axis=0), rho)
-    assert fit_alpha(clicks, rho, weights=weights) == pytest.approx(repeated, rel=1e-6)
-    assert fit_alpha(clicks, rho, weights=weights, around=repeated * 1.3) == pytest.approx(repeated, rel=0.05)
-
-
-def test_alpha_is_the_papers_where_clicks_say_nothing():
-    assert fit_alpha(np.array([[0, 0, 0], [1, 1, 1]]), rho=[1, 2, 3]) == 3.0
-
-
 def test_tau_is_the_share_of_the_users(simulated):
     state = initial_state(simulated.clicks, 3)
     assert state.tau == pytest.approx((np.bincount(state.labels) + 1) / (simulated.clicks.n_users + 3))
@@ -189,25 +162,6 @@ def test_warm_starts_are_likelier_than_the_papers(simulated):
     assert cold + 100 < warm
 
 
-def test_em_climbs_from_a_poor_start(simulated):
-    state = initial_state(simulated.clicks, 3, "popularity")
-    before = _Mixture(state.rho, state.alpha, state.tau)
-    after, _ = _em(simulated.clicks.matrix, before, 3, np.random.default_rng(0), "linear")
-    gained = log_likelihood_of_start(simulated.clicks, after) - log_likelihood_of_start(simulated.clicks, before)
-    assert gained > 50
-
-
-@settings(max_examples=15)
-@given(click_matrices(), st.integers(0, 99))
-def test_em_never_lowers_the_likelihood(clicks, seed):
-    matrix, rng = sparse.csr_array(clicks > 0), np.random.default_rng(seed)
-    n_clusters = min(2, len(clicks))
-    rho = order_by(rng.random((n_clusters, clicks.shape[1])), rng)
-    before = _Mixture(rho, np.full(n_clusters, 3.0), np.full(n_clusters, 1 / n_clusters))
-    after, _ = _em(matrix, before, 4, rng, "linear")
-    assert log_likelihood_of_start(clicks, after) >= log_likelihood_of_start(clicks, before)
-
-
 @pytest.mark.parametrize("distance", DISTANCES)
 def test_other_distances_start_from_the_footrule(simulated, distance):
     state = initial_state(simulated.clicks, 2, em_rounds=0, distance=distance)
@@ -216,7 +170,7 @@ def test_other_distances_start_from_the_footrule(simulated, distance):
 
 
 def test_batches_of_users_give_a_start_as_well(simulated, monkeypatch):
-    monkeypatch.setattr("bmcd.initial.MANY_USERS", 50)
+    monkeypatch.setattr("bmcd.kmeans.MANY_USERS", 50)
     state = initial_state(simulated.clicks, 3, em_rounds=0)
     assert set(state.labels.tolist()) == {0, 1, 2}
 
@@ -243,20 +197,3 @@ def test_no_warning_when_there_are_fewer_different_users_than_clusters():
 def test_errors_say_what_to_do(arguments, message):
     with pytest.raises(ValueError, match=message):
         initial_state(np.eye(4), **{"n_clusters": 2, **arguments})
-
-
-def test_inertia_falls_to_zero_as_every_different_user_gets_a_cluster():
-    clicks = np.repeat(np.eye(5), 3, axis=0)
-    inertia = kmeans_inertia(clicks, [5, 1, 3])
-    assert list(inertia) == [5, 1, 3]
-    # One cluster: 15 users, each at squared distance 1 - 1/5 from the mean.
-    assert inertia[1] == pytest.approx(12.0, rel=1e-5)
-    assert inertia[1] > inertia[3] > inertia[5] == pytest.approx(0.0, abs=1e-5)
-    assert inertia == kmeans_inertia(clicks, [5, 1, 3])
-
-
-def test_inertia_of_a_candidate_does_not_depend_on_the_others(simulated):
-    both = kmeans_inertia(simulated.clicks, [2, 3])
-    assert kmeans_inertia(simulated.clicks, [3])[3] == both[3]
-    with pytest.raises(ValueError, match="a candidate number of clusters is 151, but there are 150 users"):
-        kmeans_inertia(simulated.clicks, [2, 151])

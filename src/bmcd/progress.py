@@ -1,4 +1,7 @@
-"""One line on standard error while a run lasts: how far, how fast, how long still, and how the chains agree."""
+"""One line on standard error while a run lasts: how far, how fast, how long still, and how the chains agree.
+
+Or, where several numbers of clusters are tried, which of them is under way.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +9,15 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bmcd.draws import ChainRecord
+
+if TYPE_CHECKING:
+    from rich.progress import Progress as Bar
 
 SECONDS_BETWEEN = 0.5
 
@@ -26,20 +32,58 @@ class Progress(Protocol):
 @contextmanager
 def open_progress(progress: bool | None, records: Sequence[ChainRecord]) -> Iterator[Progress]:
     """Show progress if it is True, or None and standard error is a terminal; otherwise nothing at all."""
-    if progress is False or (progress is None and not sys.stderr.isatty()):
+    if not _wanted(progress):
         yield _Silent()
         return
+    with _bar(progress) as bar:
+        line = _Line(bar, records)
+        yield line
+        line.show(records, None)
+
+
+@contextmanager
+def open_candidate_progress(progress: bool | None, candidates: Sequence[int]) -> Iterator[Callable[[int], None]]:
+    """One bar over numbers of clusters: what it gives is to be called with each before its turn."""
+    if not _wanted(progress):
+        yield lambda c: None
+        return
+    # A candidate takes a time about linear in its number of clusters.
+    work = {c: 2 + c for c in candidates}
+    total, began = sum(work.values()), time.monotonic()
+    with _bar(progress) as bar:
+        task = bar.add_task("starting", total=total, text="")
+
+        def at(c: int) -> None:
+            position = candidates.index(c)
+            done = sum(work[other] for other in candidates[:position])
+            text = f"{position}/{len(candidates)} candidates"
+            if done:
+                text += f" · {_clock((time.monotonic() - began) / done * (total - done))} left"
+            bar.update(task, completed=done, description="1 cluster" if c == 1 else f"{c} clusters", text=text)
+            bar.refresh()
+
+        yield at
+        bar.update(task, completed=total, description="scored", text=f"{len(candidates)} candidates")
+        bar.refresh()
+
+
+def _wanted(progress: bool | None) -> bool:
+    return sys.stderr.isatty() if progress is None else progress
+
+
+def _bar(progress: bool | None) -> Bar:
     from rich.console import Console
-    from rich.progress import BarColumn, TextColumn
-    from rich.progress import Progress as Bar
+    from rich.progress import BarColumn, Progress, TextColumn
 
     console = Console(stderr=True, force_terminal=progress or None)
     columns = (TextColumn("{task.description}"), BarColumn(bar_width=8), TextColumn("{task.fields[text]}"))
     # Refreshed by hand: a thread of its own would take time from the chains.
-    with Bar(*columns, console=console, auto_refresh=False) as bar:
-        line = _Line(bar, records)
-        yield line
-        line.show(records, None)
+    return Progress(*columns, console=console, auto_refresh=False)
+
+
+def _clock(seconds: float) -> str:
+    whole = int(seconds)
+    return f"{whole // 3600}:{whole // 60 % 60:02}:{whole % 60:02}"
 
 
 @contextmanager
@@ -65,10 +109,7 @@ class _Silent:
 
 
 class _Line:
-    def __init__(self, bar: object, records: Sequence[ChainRecord]) -> None:
-        from rich.progress import Progress as Bar
-
-        assert isinstance(bar, Bar)
+    def __init__(self, bar: Bar, records: Sequence[ChainRecord]) -> None:
         self.bar = bar
         self.total = sum(record.plan.n_sweeps for record in records)
         self.began, self.done_before = time.monotonic(), done(records)
@@ -103,7 +144,7 @@ def describe(records: Sequence[ChainRecord], rate: float, seconds_left: float | 
     if rate > 0:
         left = (total - n_done) / rate
         left = left if seconds_left is None else min(left, max(seconds_left, 0.0))
-        parts += [f"{rate:,.1f}/s", f"{int(left) // 3600}:{int(left) // 60 % 60:02}:{int(left) % 60:02} left"]
+        parts += [f"{rate:,.1f}/s", f"{_clock(left)} left"]
     kept = min(record.n_kept for record in records)
     if kept >= 8:
         log_joint = np.stack([record.traces["log_joint"][:kept] for record in records])
