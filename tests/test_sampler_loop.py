@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from bmcd import checkpoint as checkpoint_module
 from bmcd import progress as progress_module
 from bmcd import sampler as loop
 from bmcd.clicks import Clicks
@@ -276,6 +277,60 @@ def test_sweeps_is_a_generator_that_can_be_left_and_taken_up():
     assert list(sweeps(toy.Toy(), record)) == []
 
 
+class Stretching(toy.Toy):
+    """The toy with several sweeps in one call; ``sizes`` are the (chain, first, number) of the calls."""
+
+    def __init__(self, **options):
+        super().__init__(**options)
+        self.sizes = []
+
+    def stretch(self, state, chain, first_sweep, n_sweeps, warmup):
+        self.sizes.append((chain, first_sweep, n_sweeps))
+        return [self.sweep(state, chain, s, warmup) for s in range(first_sweep, first_sweep + n_sweeps)]
+
+
+def test_several_sweeps_in_one_call_change_no_byte(whole, monkeypatch):
+    one_by_one = Stretching()
+    with monkeypatch.context() as patch:
+        patch.setattr(loop, "SECONDS_PER_STRETCH", -1.0)  # every call takes too long for a longer one to follow
+        assert toy.same(whole, toy.run(one_by_one, n_threads=1))
+    assert {n for _, _, n in one_by_one.sizes} == {1}
+    monkeypatch.setattr(loop, "SECONDS_PER_STRETCH", 60.0)
+    many = Stretching()
+    assert toy.same(whole, toy.run(many, n_threads=3))
+    assert len(many.sizes) < len(one_by_one.sizes) / 2
+    first = [(s, n) for chain, s, n in many.sizes if chain == 0]
+    assert first[:6] == [
+        (0, 1),
+        (1, 2),
+        (3, 4),
+        (7, 5),
+        (12, 3),
+        (15, 3),
+    ]  # to the end of warm-up, then draw by draw
+
+
+def test_stretches_grow_only_while_they_are_short():
+    slow = Stretching(pause=0.02)
+    with pytest.raises(TimeBudgetError):
+        toy.run(slow, warmup=1000, n_chains=1, n_threads=1, max_time=0.7)
+    assert max(n for _, _, n in slow.sizes) <= 4  # 1, 2 (0.04 s), 4 (0.08 s) and no more
+
+
+@pytest.mark.parametrize("stop", [2, 9, 13, 40])
+def test_ctrl_c_within_a_stretch_waits_for_its_end_and_resumes(stop, whole, tmp_path, monkeypatch):
+    monkeypatch.setattr(loop, "SECONDS_PER_STRETCH", 60.0)
+    path = tmp_path / "run.ckpt"
+    with contextlib.suppress(KeyboardInterrupt):
+        assert toy.run(Stretching(on_sweep=ctrl_c(stop)), checkpoint=path, n_threads=1).stopped == "interrupted"
+    done = read(path, "checkpoint").header["run"]["next_sweep"]
+    assert sum(done) < 3 * N_SWEEPS
+    assert done[1] > stop
+    for go_on in (toy.Toy(), Stretching()):
+        (tmp_path / "copy.ckpt").write_bytes(path.read_bytes())
+        assert toy.same(whole, toy.run(go_on, checkpoint=tmp_path / "copy.ckpt"))
+
+
 @pytest.mark.parametrize(
     ("changes", "named"),
     [
@@ -348,7 +403,7 @@ def test_a_forged_checkpoint_never_reaches_compiled_code(tmp_path, name, change,
 def test_a_checkpoint_of_another_version_is_refused(tmp_path, monkeypatch):
     path = tmp_path / "run.ckpt"
     toy.run(checkpoint=path)
-    monkeypatch.setattr(loop, "__version__", "9.9")
+    monkeypatch.setattr(checkpoint_module, "__version__", "9.9")
     with pytest.raises(StoreError, match=r"version is '.*' there and '9.9' here"):
         toy.run(checkpoint=path)
 
@@ -376,7 +431,7 @@ def test_a_folder_that_is_not_there_is_found_out_before_the_first_sweep(tmp_path
 
 
 def test_a_disk_that_fills_up_costs_no_draw(whole, tmp_path, monkeypatch):
-    write, calls = loop.write_checkpoint, []
+    write, calls = checkpoint_module.write_checkpoint, []
 
     def full(path, *rest, **named):
         calls.append(path)
@@ -384,7 +439,7 @@ def test_a_disk_that_fills_up_costs_no_draw(whole, tmp_path, monkeypatch):
             raise StoreError(f"{path}: cannot be written: No space left on device.")
         write(path, *rest, **named)
 
-    monkeypatch.setattr(loop, "write_checkpoint", full)
+    monkeypatch.setattr(checkpoint_module, "write_checkpoint", full)
     with pytest.warns(StoreWarning, match="No space left on device. The run goes on without"):
         draws = toy.run(checkpoint=tmp_path / "run.ckpt", checkpoint_every=0)
     assert toy.same(whole, draws)
@@ -435,14 +490,15 @@ def test_rank_counts_of_one_draw():
     assert total.tolist() == [[[1, 0, 0, 0], [0, 1, 1, 1]], [[1, 1, 0, 0], [1, 1, 1, 1]]]
 
 
-@pytest.mark.parametrize("name", ["exact", "paper"])
-def test_the_samplers_themselves_resume_and_share_threads(tmp_path, name, rotating_seed):
+@pytest.mark.parametrize(("name", "thin"), [("exact", 1), ("paper", 1), ("paper", 10)])
+def test_the_samplers_themselves_resume_and_share_threads(tmp_path, name, thin, rotating_seed):
     clicks = np.random.default_rng(rotating_seed).random((15, 6)) < 0.4
     clicks[0, 0] = True
     data = make_data(clicks)
     problem = Problem(15, 6, 2, "c" * 64, {"sampler": name})
 
-    def run(stop=-1, **changes):
+    def run(stop=None, **changes):
+        """Every sweep is a call of its own if ``stop`` is given, and Ctrl-C comes in that sweep."""
         made = (ExactSampler if name == "exact" else PaperSampler)(data, 2, Priors(rate=0.1), seed=rotating_seed)
 
         class Watched:
@@ -453,13 +509,14 @@ def test_the_samplers_themselves_resume_and_share_threads(tmp_path, name, rotati
         def begin(chain):
             return initial_state(clicks, 2, "random", seed=rotating_seed, chain=chain)
 
-        plan = {"n_chains": 2, "draws": 30, "warmup": 10, "seed": rotating_seed, "progress": False}
-        return loop.run_chains(lambda chain: Watched(), begin, problem, **{**plan, **changes})
+        plan = {"n_chains": 2, "draws": 30, "warmup": 35, "seed": rotating_seed, "progress": False, "thin": thin}
+        return loop.run_chains(lambda chain: made if stop is None else Watched(), begin, problem, **plan | changes)
 
-    whole = run(n_threads=1)
+    whole = run(stop=-1, n_threads=1)
     assert np.ptp(whole.log_joint, axis=1).min() > 0
-    assert toy.same(whole, run(n_threads=2))
-    for stop in (3, 25):
+    for n_threads in (1, 2):
+        assert toy.same(whole, run(n_threads=n_threads))
+    for stop in (3, 35, 50):
         path = tmp_path / f"{stop}.ckpt"
         with contextlib.suppress(KeyboardInterrupt):
             assert run(stop, checkpoint=path).stopped == "interrupted"

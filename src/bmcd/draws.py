@@ -80,6 +80,11 @@ class Plan:
         """How many draws the sweeps 0, ..., sweep - 1 leave."""
         return max(0, sweep - self.warmup) // self.thin
 
+    def sweeps_to_draw(self, sweep: int) -> int:
+        """How many sweeps from this one to the end of the warm-up or, after it, to the next draw that is kept."""
+        past = sweep - self.warmup
+        return -past if past < 0 else self.thin - past % self.thin
+
 
 class Tally(Protocol):
     """Something summed over the kept draws of a chain, such as `RankCounts`; all latent rankings are never kept."""

@@ -6,9 +6,6 @@ needs hundreds. It is here because people will want to compare.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -16,18 +13,22 @@ from bmcd.kernels.paper_cache import (
     PaperCache,
     PaperModel,
     PaperTally,
+    PaperTrace,
     fill_distances,
     invert_ranks,
     is_inverse,
     sum_up,
 )
 from bmcd.kernels.paper_partition import TABLE, Partition, log_partition_kernel
-from bmcd.kernels.paper_sweep import run_iterations
+from bmcd.kernels.paper_sweep import run_iterations, trace_iterations
 from bmcd.kernels.state import ChainState, Data, SweepInfo
 from bmcd.mallows.distances import DISTANCES, check_distance
+from bmcd.paper_clusters import ClusterPart, join_clusters, split_by_cluster
 from bmcd.paper_partition import make_partition
 from bmcd.priors import Priors
 from bmcd.streams import stream_key
+
+__all__ = ["RANKS_MOVES", "ClusterPart", "PaperSampler", "join_clusters", "split_by_cluster", "whole_scale"]
 
 RANKS_MOVES = ("swap", "leap_and_shift")
 
@@ -142,7 +143,7 @@ class PaperSampler:
         """One iteration of Algorithm 2; changes ``state`` in place.
 
         A call looks once through all rankings to see that ``state`` is the one it left behind, so many sweeps
-        are faster through `run`.
+        are faster through `stretch` or `run`.
         """
         return self.run(state, chain, sweep, 1, warmup)
 
@@ -153,28 +154,40 @@ class PaperSampler:
         ``log_joint`` is sum_j [log tau - log Z(alpha) - alpha / n d(R_j, rho)], each at the user's own cluster,
         - rate sum alpha + (psi - 1) sum log tau: without the constants of the priors of alpha, rho and tau.
         """
-        cache = self._cache_for(state, chain)
-        tally = PaperTally(np.zeros((3, self.n_clusters), np.int64), np.zeros(2, np.int64), np.zeros(2, np.int64))
+        cache, tally = self._cache_for(state, chain), self._no_proposals()
         run_iterations(
             state, cache, self._model, self._partition, tally, chain, first_sweep, n_sweeps, bool(warmup)
         )
-        self._caches[chain] = (cache, state.alpha.copy())
-        self.alpha_too_large[chain] = self.alpha_too_large.get(chain, 0) + int(tally.alpha[2].sum())
-        log_joint, within_distance, counts = sum_up(state, cache, self._model)
+        self._leave(state, chain, cache, tally.alpha[2])
         with np.errstate(invalid="ignore"):
-            return SweepInfo(
-                log_joint=float(log_joint),
-                within_distance=float(within_distance),
-                label_counts=counts,
-                alpha_accepted=tally.alpha[1] / tally.alpha[0],
-                rho_accepted=float(tally.rho[1] / tally.rho[0]),
-                ranks_accepted=float(tally.ranks[1] / tally.ranks[0]),
-            )
+            shares = (made[1] / made[0] for made in tally)
+            return SweepInfo(*sum_up(state, cache, self._model), *shares)
+
+    def stretch(
+        self, state: ChainState, chain: int, first_sweep: int, n_sweeps: int, warmup: bool
+    ) -> list[SweepInfo]:
+        """The same as `run`, but with what every single sweep would have told."""
+        cache, trace = self._cache_for(state, chain), PaperTrace.of(n_sweeps, self.n_clusters)
+        tally, model, partition = self._no_proposals(), self._model, self._partition
+        trace_iterations(state, cache, model, partition, tally, trace, chain, first_sweep, bool(warmup))
+        self._leave(state, chain, cache, trace.alpha[:, 2])
+        with np.errstate(invalid="ignore"):
+            shares = (made[:, 1] / made[:, 0] for made in (trace.alpha, trace.rho, trace.ranks))
+            told = zip(trace.log_joint, trace.within_distance, trace.counts, *shares, strict=True)
+            return [SweepInfo(*one) for one in told]
 
     def distances(self, chain: int) -> NDArray[np.float64]:
         """Distances between users and consensuses as the sampler left them, users x clusters."""
         kept = self._caches[chain][0].distances
         return np.multiply(kept, self._model.unit, dtype=np.float64)
+
+    def _leave(self, state: ChainState, chain: int, cache: PaperCache, too_large: NDArray[np.int64]) -> None:
+        """Keep what the next call of this chain will want to know."""
+        self._caches[chain] = (cache, state.alpha.copy())
+        self.alpha_too_large[chain] = self.alpha_too_large.get(chain, 0) + int(too_large.sum())
+
+    def _no_proposals(self) -> PaperTally:
+        return PaperTally(np.zeros((3, self.n_clusters), np.int64), np.zeros(2, np.int64), np.zeros(2, np.int64))
 
     def _cache_for(self, state: ChainState, chain: int) -> PaperCache:
         """What is known about ``state``: kept if it is the state that this chain left behind, else rebuilt."""
@@ -271,72 +284,3 @@ def _numbers(given: NDArray[np.int64] | None, size: int, name: str) -> NDArray[n
     if numbers.shape != (size,) or (numbers < 0).any() or np.unique(numbers).size != size:
         raise ValueError(f"{name} must be {size} different whole numbers, 0 or more.")
     return numbers
-
-
-# ------------------------------------------------------------------------------------- clusters on their own
-
-
-class ClusterPart(NamedTuple):
-    """One cluster as a problem of its own: what `split_by_cluster` returns."""
-
-    data: Data
-    state: ChainState
-    user_numbers: NDArray[np.int64]  # the users of the cluster, as numbered in the whole
-    cluster_numbers: NDArray[np.int64]  # the one cluster, as numbered in the whole
-
-
-def split_by_cluster(data: Data, state: ChainState) -> list[ClusterPart]:
-    """One (data, state, ...) for each cluster: with fixed labels the clusters are independent.
-
-    The paper's section "Further discussions": once labels have settled, run each cluster by itself, in parallel,
-    with a sampler that has ``fixed_labels=True`` and the part's ``user_numbers`` and ``cluster_numbers``. Users
-    and clusters keep their random streams, so the parts end where the whole would have, bit for bit.
-    `join_clusters` puts them back. Nothing is shared: the parts hold copies.
-    """
-    return [_part(data, state, c) for c in range(state.alpha.size)]
-
-
-def _part(data: Data, state: ChainState, c: int) -> ClusterPart:
-    users = np.flatnonzero(state.labels == c).astype(np.int64)
-    n_clicked = np.diff(data.user_start)[users]
-    items = [data.user_items[data.user_start[j] : data.user_start[j + 1]] for j in users]
-    user_items = np.concatenate([np.zeros(0, np.int64), *items])
-    by_item = np.argsort(user_items, kind="stable")
-    part = Data(
-        user_start=np.append(0, np.cumsum(n_clicked)).astype(np.int64),
-        user_items=user_items,
-        item_start=np.append(0, np.cumsum(np.bincount(user_items, minlength=data.scale.size))).astype(np.int64),
-        item_users=np.repeat(np.arange(users.size, dtype=np.int64), n_clicked)[by_item],
-        scale=data.scale,
-    )
-    own = slice(c, c + 1)
-    return ClusterPart(
-        part,
-        ChainState(
-            alpha=state.alpha[own].copy(),
-            tau=np.ones(1),
-            rho=state.rho[own].copy(),
-            labels=np.zeros(users.size, np.int64),
-            ranks=state.ranks[users],
-            alpha_step=state.alpha_step[own].copy(),
-        ),
-        users,
-        np.array([c], np.int64),
-    )
-
-
-def join_clusters(state: ChainState, parts: Sequence[ClusterPart]) -> ChainState:
-    """The whole again: a copy of ``state`` (which gives labels and tau) with what the parts have become."""
-    whole = ChainState(
-        alpha=state.alpha.copy(),
-        tau=state.tau.copy(),
-        rho=state.rho.copy(),
-        labels=state.labels.copy(),
-        ranks=state.ranks.copy(),
-        alpha_step=state.alpha_step.copy(),
-    )
-    for part in parts:
-        whole.ranks[part.user_numbers] = part.state.ranks
-        for name in ("alpha", "rho", "alpha_step"):
-            getattr(whole, name)[part.cluster_numbers] = getattr(part.state, name)
-    return whole

@@ -1,33 +1,32 @@
 """The loop around the sweep: chains, threads, checkpoints, progress, time budget, Ctrl-C.
 
 `sweeps` is one chain; everything else here is somebody's `for` over it. A sweep depends on the state of its chain
-and on its number, nothing else, so neither the number of threads nor a stop and a resume changes a draw.
+and on its number, nothing else, so neither the number of threads, nor a stop and a resume, nor how many sweeps are
+done in one call changes a draw.
 """
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import signal
 import threading
 import time
-import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Protocol
-
-from numpy.typing import NDArray
+from typing import Any, Protocol, runtime_checkable
 
 from bmcd import __version__
+from bmcd.checkpoint import Checkpoint
 from bmcd.draws import ChainRecord, Draws, Plan, Probe, Problem, Stopped, Tally, joined
 from bmcd.kernels.state import ChainState, SweepInfo
 from bmcd.progress import Progress, open_progress
-from bmcd.store import Stored, StoreError, StoreWarning, read_checkpoint, remove_leftovers, write_checkpoint
 
 # A thread goes on with a chain for this long before it takes up the one that is furthest behind.
 SECONDS_PER_TURN = 0.2
+# Several sweeps in one call grow in number while they take less than this, so that nobody waits for Ctrl-C.
+SECONDS_PER_STRETCH = 0.05
 
 
 class Sampler(Protocol):
@@ -37,15 +36,38 @@ class Sampler(Protocol):
         """Do it. What is random may depend on the seed, the chain and the number of the sweep only."""
 
 
+@runtime_checkable
+class StretchSampler(Sampler, Protocol):
+    """A sampler that is faster if it does several sweeps in one call."""
+
+    def stretch(
+        self, state: ChainState, chain: int, first_sweep: int, n_sweeps: int, warmup: bool
+    ) -> Sequence[SweepInfo]:
+        """Do ``n_sweeps``, and leave state and infos as that many calls of `sweep` would, to the bit."""
+
+
 class TimeBudgetError(RuntimeError):
     """The time budget was used up before there was a draw of every chain."""
 
 
 def sweeps(sampler: Sampler, record: ChainRecord) -> Iterator[SweepInfo]:
-    """Sweep one chain from where its record stands to the end of the plan; stop whenever you like."""
-    while (number := record.next_sweep) < record.plan.n_sweeps:
-        info = sampler.sweep(record.state, record.chain, number, number < record.plan.warmup)
-        record.add(info)
+    """Sweep one chain from where its record stands to the end of the plan; stop whenever you like.
+
+    Yields after every sweep, or after several done in one call: never more than to the next draw that is kept, as
+    it takes the state as it is then, and never beyond the warm-up.
+    """
+    stretch = sampler.stretch if isinstance(sampler, StretchSampler) else None
+    plan, longest = record.plan, 1
+    while (number := record.next_sweep) < plan.n_sweeps:
+        began, warmup = time.monotonic(), number < plan.warmup
+        if stretch is None:
+            infos: Sequence[SweepInfo] = (sampler.sweep(record.state, record.chain, number, warmup),)
+        else:
+            infos = stretch(record.state, record.chain, number, min(longest, plan.sweeps_to_draw(number)), warmup)
+        for info in infos:
+            record.add(info)
+        if time.monotonic() - began < SECONDS_PER_STRETCH:
+            longest *= 2
         yield info
 
 
@@ -97,7 +119,7 @@ def run_chains(
     if n_threads is not None and n_threads < 1:
         raise ValueError(f"n_threads must be 1 or more, but it is {n_threads!r}.")
     plan = Plan(n_chains, draws, warmup, thin)
-    file = None if checkpoint is None else _Checkpoint(Path(checkpoint), problem, plan, seed)
+    file = None if checkpoint is None else Checkpoint(Path(checkpoint), problem, plan, seed)
     records = None if file is None else file.resumed(probe, tally)
     if records is None:
         records = [ChainRecord(chain, start(chain), problem, plan, probe, tally) for chain in range(n_chains)]
@@ -123,7 +145,7 @@ def _result(
     stopped: Stopped,
     max_time: float | None,
     rate: float,
-    file: _Checkpoint | None,
+    file: Checkpoint | None,
 ) -> Draws:
     if stopped == "finished":
         return joined(records, seed, __version__, stopped, "")
@@ -249,90 +271,6 @@ def _interrupts(chains: _Chains) -> Iterator[None]:
     finally:
         if ours:
             signal.signal(signal.SIGINT, signal.default_int_handler)
-
-
-class _Checkpoint:
-    """The checkpoint of a run: what it must agree with, and where it is."""
-
-    def __init__(self, path: Path, problem: Problem, plan: Plan, seed: int) -> None:
-        self.path, self.problem, self.plan = path, problem, plan
-        self.header = {
-            "kind": "checkpoint",
-            "version": __version__,
-            "seed": int(seed),
-            "data_hash": problem.data_hash,
-            "options": {
-                **json.loads(json.dumps(dict(problem.options))),
-                "n_clusters": problem.n_clusters,
-                "n_chains": plan.n_chains,
-                "warmup": plan.warmup,
-                "thin": plan.thin,
-            },
-        }
-        self._newest_is_whole = False
-        self.up_to_date = False
-
-    def resumed(self, probe: Probe | None, tally: Tally | None) -> list[ChainRecord] | None:
-        """The chains as they stood, or None if there is no checkpoint; StoreError if it is not of this run."""
-        remove_leftovers(self.path)
-        stored = read_checkpoint(self.path)
-        if stored is None:
-            return None
-        self._newest_is_whole = stored.path == self.path
-        if differs := _differences(stored.header, self.header):
-            raise StoreError(
-                f"{stored.path}: is the checkpoint of another run. What differs: {'; '.join(differs)}. "
-                "Give another checkpoint path, or remove the file to start anew."
-            )
-        try:
-            return self._records(stored, probe, tally)
-        except (ValueError, KeyError) as error:
-            raise StoreError(f"{stored.path}: cannot be resumed from: {error}.") from error
-
-    def _records(self, stored: Stored, probe: Probe | None, tally: Tally | None) -> list[ChainRecord]:
-        plan, done = self.plan, stored.header["run"].get("next_sweep")
-        parts: dict[str, dict[str, NDArray[Any]]] = {str(chain): {} for chain in range(plan.n_chains)}
-        for name, array in stored.arrays.items():
-            chain, _, rest = name.partition("/")
-            parts[chain][rest] = array
-        if (
-            not isinstance(done, list)
-            or len(done) != len(parts)
-            or not all(type(n) is int and n >= 0 for n in done)
-        ):
-            raise ValueError(f"next_sweep must give a sweep number for each of {len(parts)} chains, not {done!r}")
-        if max(done) > plan.n_sweeps:
-            has = plan.kept_before(max(done))
-            raise ValueError(f"it has {has} draws, more than the {plan.draws} asked for; ask for {has} or more")
-        return [
-            ChainRecord.resumed(int(chain), done[int(chain)], arrays, self.problem, plan, probe, tally)
-            for chain, arrays in parts.items()
-        ]
-
-    def write(self, records: list[ChainRecord]) -> None:
-        header = {**self.header, "run": {"next_sweep": [record.next_sweep for record in records]}}
-        arrays = {f"{r.chain}/{name}": array for r in records for name, array in r.arrays().items()}
-        self.up_to_date = False
-        write_checkpoint(self.path, header, arrays, keep_previous=self._newest_is_whole)
-        self._newest_is_whole = self.up_to_date = True
-
-    def write_or_warn(self, records: list[ChainRecord]) -> None:
-        """In the middle of a run a full disk must not cost the draws."""
-        try:
-            self.write(records)
-        except StoreError as error:
-            warnings.warn(f"{error} The run goes on without.", StoreWarning, stacklevel=3)
-
-
-def _differences(there: Mapping[str, Any], here: Mapping[str, Any], within: str = "") -> list[str]:
-    found = []
-    for key in here if not within else sorted({*there, *here}):
-        one, two = there.get(key, "nothing"), here.get(key, "nothing")
-        if isinstance(one, dict) and isinstance(two, dict):
-            found += _differences(one, two, f"{key}.")
-        elif one != two:
-            found.append(f"{within}{key} is {one!r} there and {two!r} here")
-    return found
 
 
 def n_cores() -> int:

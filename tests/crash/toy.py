@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from bmcd import checkpoint as checkpoint_module
 from bmcd import sampler, store
 from bmcd.draws import Problem, RankCounts
 from bmcd.kernels.state import ChainState, SweepInfo
@@ -94,7 +95,7 @@ def main(checkpoint, log, pause, n_threads):
             write_checkpoint(path, header, arrays, keep_previous)
             lines.write(f"checkpoint {sum(header['run']['next_sweep'])}\n")
 
-        sampler.write_checkpoint = write_and_log
+        checkpoint_module.write_checkpoint = write_and_log
         toy = Toy(pause=float(pause), on_sweep=lambda chain, sweep: lines.write("sweep\n"))
         draws = run(toy, checkpoint=checkpoint, checkpoint_every=0.02, n_threads=int(n_threads))
         print(draws.stopped, draws.n_draws, draws.note)

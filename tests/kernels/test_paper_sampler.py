@@ -309,6 +309,22 @@ def test_distances_are_kept_and_runs_resume(name, ranks_move, rotating_seed):
     assert info.log_joint == last.log_joint
 
 
+@pytest.mark.parametrize("ranks_move", ["swap", "leap_and_shift"])
+def test_a_stretch_tells_what_its_sweeps_would_have_told(ranks_move, rotating_seed):
+    data = random_problem(rotating_seed)
+    options = {"seed": rotating_seed, "alpha_update": 3, "ranks_move": ranks_move, "max_alpha": 2.5}
+    one, many = (PaperSampler(data, 3, PRIORS, **options) for _ in range(2))
+    state = random_state(data, 3, rotating_seed)
+    whole = copy_of(state)
+    wanted = [one.sweep(state, 1, sweep, sweep < 20) for sweep in range(50)]
+    found = many.stretch(whole, 1, 0, 20, True) + many.stretch(whole, 1, 20, 30, False)
+    assert_same(state, whole)
+    assert one.alpha_too_large == many.alpha_too_large
+    for left, right in zip(wanted, found, strict=True):
+        for a, b in zip(left, right, strict=True):
+            np.testing.assert_array_equal(a, b)  # nan where nothing was proposed
+
+
 def test_a_changed_state_is_noticed(rotating_seed):
     data = random_problem(rotating_seed)
     states = [random_state(data, 2, rotating_seed + k, alpha=1.0 + k) for k in range(2)]

@@ -49,6 +49,23 @@ class PaperTally(NamedTuple):
     ranks: NDArray[np.int64]  # proposed, accepted
 
 
+class PaperTrace(NamedTuple):
+    """What every sweep of a stretch leaves: see `PaperTally` and `sum_up`."""
+
+    log_joint: NDArray[np.float64]  # [sweep]
+    within_distance: NDArray[np.float64]  # [sweep]
+    counts: NDArray[np.int64]  # [sweep, cluster]
+    alpha: NDArray[np.int64]  # [sweep, 3, cluster]
+    rho: NDArray[np.int64]  # [sweep, 2]
+    ranks: NDArray[np.int64]  # [sweep, 2]
+
+    @classmethod
+    def of(cls, n_sweeps: int, n_clusters: int) -> PaperTrace:
+        """Room for so many sweeps."""
+        whole = [np.zeros((n_sweeps, *rest), np.int64) for rest in ((n_clusters,), (3, n_clusters), (2,), (2,))]
+        return cls(np.zeros(n_sweeps), np.zeros(n_sweeps), *whole)
+
+
 @numba.njit(cache=True, nogil=True)
 def invert_ranks(ranks, order):
     """Fill ``order`` row by row; the first row that is not a ranking of 1..n, or -1."""

@@ -22,6 +22,7 @@ import math
 import numba
 import numpy as np
 
+from bmcd.kernels.paper_cache import sum_up
 from bmcd.kernels.paper_distances import change_by_leap, is_additive, list_leap, make_room, place_cost
 from bmcd.kernels.paper_moves import (
     ALPHA,
@@ -61,6 +62,16 @@ def run_iterations(state, cache, model, partition, tally, chain, first_sweep, n_
             move_users_by_swap(state, cache, model, tally, stream, room, chain, sweep)
         else:
             move_users_by_leap(state, cache, model, tally, stream, room, chain, sweep)
+
+
+@numba.njit(cache=True, nogil=True)
+def trace_iterations(state, cache, model, partition, tally, trace, chain, first_sweep, warmup):
+    """The same, with what each iteration leaves written down; as many as ``trace`` has room for."""
+    for s in range(trace.log_joint.size):
+        tally.alpha[:], tally.rho[:], tally.ranks[:] = 0, 0, 0
+        run_iterations(state, cache, model, partition, tally, chain, first_sweep + s, 1, warmup)
+        trace.alpha[s], trace.rho[s], trace.ranks[s] = tally.alpha, tally.rho, tally.ranks
+        trace.log_joint[s], trace.within_distance[s], trace.counts[s] = sum_up(state, cache, model)
 
 
 @numba.njit(cache=True, nogil=True)
