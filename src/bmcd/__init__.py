@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from bmcd.clicks import Clicks, ClicksError
     from bmcd.clusters import choose_n_clusters
     from bmcd.datasets import load_dataset
+    from bmcd.evaluation import evaluate
     from bmcd.model_file import load
     from bmcd.priors import Priors
     from bmcd.reading import read_clicks
@@ -24,6 +25,7 @@ __all__ = [
     "Simulation",
     "__version__",
     "choose_n_clusters",
+    "evaluate",
     "load",
     "load_dataset",
     "mallows",
@@ -40,6 +42,7 @@ _HOME = {
     "Simulation": "bmcd.simulation",
     "choose_n_clusters": "bmcd.clusters",
     "load": "bmcd.model_file",
+    "evaluate": "bmcd.evaluation",
     "load_dataset": "bmcd.datasets",
     "read_clicks": "bmcd.reading",
     "simulate": "bmcd.simulation",

@@ -66,17 +66,7 @@ def columns(frame: Any, *names: str) -> list[NDArray[Any]]:
     """Return the named columns of a pandas, polars or Arrow table."""
     import narwhals as nw
 
-    try:
-        if hasattr(frame, "__arrow_c_array__"):  # a record batch, which narwhals does not take
-            import pyarrow as pa
-
-            frame = pa.table(frame)
-        table: Any = nw.from_native(frame)
-        have = table.collect_schema().names()
-    except (TypeError, nw.exceptions.NarwhalsError) as error:
-        raise ClicksError(
-            f"expected a pandas, polars or Arrow table, got {type(frame).__name__} ({error})."
-        ) from error
+    table, have = _table(frame)
     for name in names:
         if have.count(name) != 1:
             what = "there are several columns" if name in have else "there is no column"
@@ -100,6 +90,32 @@ def library_of(frame: Any) -> Literal["pandas", "polars", "pyarrow"]:
 
     found = nw.from_native(frame).implementation
     return "polars" if found.is_polars() else "pyarrow" if found.is_pyarrow() else "pandas"
+
+
+def column_names(frame: Any) -> list[str]:
+    """Return the names of the columns of a pandas, polars or Arrow table.
+
+    >>> import pandas as pd
+    >>> column_names(pd.DataFrame({"user": [1], "item": [2]}))
+    ['user', 'item']
+    """
+    return _table(frame)[1]
+
+
+def _table(frame: Any) -> tuple[Any, list[str]]:
+    import narwhals as nw
+
+    try:
+        if hasattr(frame, "__arrow_c_array__"):  # a record batch, which narwhals does not take
+            import pyarrow as pa
+
+            frame = pa.table(frame)
+        table: Any = nw.from_native(frame)
+        return table, table.collect_schema().names()
+    except (TypeError, nw.exceptions.NarwhalsError) as error:
+        raise ClicksError(
+            f"expected a pandas, polars or Arrow table, got {type(frame).__name__} ({error})."
+        ) from error
 
 
 def encode(values: NDArray[Any], column: str) -> tuple[NDArray[Any], NDArray[Any]]:

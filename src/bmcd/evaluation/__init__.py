@@ -1,0 +1,18 @@
+"""Measures of recommendations: accuracy, diversity, calibration, with intervals and paired comparisons."""
+
+from bmcd.evaluation.calibration import Calibration, cutoff_for, cutoff_table
+from bmcd.evaluation.evaluating import evaluate
+from bmcd.evaluation.intervals import Interval, PairedDifference, paired_difference
+from bmcd.evaluation.result import Evaluation, ItemCounts
+
+__all__ = [
+    "Calibration",
+    "Evaluation",
+    "Interval",
+    "ItemCounts",
+    "PairedDifference",
+    "cutoff_for",
+    "cutoff_table",
+    "evaluate",
+    "paired_difference",
+]
