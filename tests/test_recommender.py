@@ -297,3 +297,23 @@ def test_other_distances_answer_what_was_counted(clicks):
         model.recommend(k=7)
     with pytest.raises(ValueError, match="only the footrule can serve"):
         model.recommend_for([[clicks.items[0]]], k=5)
+
+
+def test_cutoffs_are_chosen_on_held_out_clicks():
+    simulation = bmcd.simulate(n_users=400, seed=2)
+    model = bmcd.BMCD(3).fit(simulation.clicks, draws=10, warmup=15, chains=2)
+    curve = model.cutoff_curve(simulation, k=5)
+    frame = model.recommend(k=5)
+    truth = simulation.next_items(5).matrix.toarray()
+    hit = truth[frame["user"], frame["item"]]
+    for row in curve.itertuples():
+        kept = frame["probability"] >= row.cutoff
+        assert row.n == kept.sum()
+        assert row.accuracy == pytest.approx(hit[kept].mean())
+    wanted = float(curve["accuracy"].iloc[0]) + 0.03
+    cut = model.choose_cutoff(simulation, wanted, k=5)
+    kept = frame["probability"] >= cut
+    assert hit[kept].mean() >= wanted
+    assert len(model.recommend(k=5, min_probability=cut)) == kept.sum()
+    with pytest.raises(ValueError, match="Ask for less"):
+        model.choose_cutoff(simulation, 0.999, k=5)

@@ -18,12 +18,15 @@ from bmcd.clicks import Clicks
 from bmcd.cluster_summary import ClusterSummaries
 from bmcd.clusters import ClusterChoice, choose_n_clusters
 from bmcd.draws import Draws
+from bmcd.evaluation import evaluate
+from bmcd.evaluation.calibration import Calibration
 from bmcd.explanation import Explanation, explain
 from bmcd.histories import clicks_of_histories
 from bmcd.posterior import sample_posterior
 from bmcd.prediction import DRAWS
 from bmcd.priors import Priors
 from bmcd.recommendations import check_k, positions, recommendation_frame
+from bmcd.simulation import Simulation
 
 Floats = NDArray[np.float64]
 # k for which other distances than the footrule count, unless `fit` is told otherwise.
@@ -343,6 +346,36 @@ class BMCD(BaseEstimator):  # type: ignore[misc]
             raise ValueError(f"user {user!r} has clicked {title}: only other items have a probability.")
         predictor = answers.predictor(max_draws)
         return explain(predictor, answers.names(), matrix, place, k, user=user, item_id=item, title=title)
+
+    def cutoff_curve(
+        self, test: Clicks | Simulation, k: int = 10, cutoffs: ArrayLike | None = None, **options: Any
+    ) -> Any:
+        """What a cut-off would do: a frame with cutoff, n and share of recommendations kept, and their accuracy.
+
+        ``test`` has the clicks held out of those it was fitted to (k of each user, best), or is the simulation.
+        ``options`` are those of `recommend`.
+
+        >>> import bmcd
+        >>> simulation = bmcd.simulate(n_users=200, seed=1)
+        >>> model = bmcd.BMCD(3).fit(simulation.clicks, draws=10, warmup=10, chains=2)
+        >>> model.cutoff_curve(simulation, k=5, cutoffs=[0, 0.3]).columns.tolist()
+        ['cutoff', 'n', 'share', 'accuracy']
+        """
+        return self._calibration(test, k, options).cutoff_table(cutoffs, library=self.clicks_.library)
+
+    def choose_cutoff(
+        self, test: Clicks | Simulation, hit_rate: float, k: int = 10, *, min_kept: int = 30, **options: Any
+    ) -> float:
+        """The smallest `min_probability` with which the recommendations kept have the wanted hit rate on ``test``.
+
+        An error says what can be reached if that cannot. It is chosen on these data: confirm it on others.
+        """
+        return self._calibration(test, k, options).cutoff_for(hit_rate, min_kept=min_kept)
+
+    def _calibration(self, test: Clicks | Simulation, k: int, options: Any) -> Calibration:
+        found = evaluate(self.recommend(k, **options), self._clicks_with_users(), test, k=k).calibration
+        assert found is not None  # there are probabilities
+        return found
 
     @property
     def converged_(self) -> bool:
