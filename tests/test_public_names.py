@@ -1,7 +1,7 @@
 import pytest
 
 import bmcd
-from bmcd import mallows
+from bmcd import evaluation, mallows
 
 
 def test_every_public_name_is_there():
@@ -22,3 +22,9 @@ def test_a_module_never_stands_where_a_function_should():
         assert callable(getattr(mallows, name)) == (name != "DISTANCES")
     for name in mallows.DISTANCES:
         assert getattr(mallows, name)([[2, 1, 3]], [1, 2, 3]) == mallows.distance([[2, 1, 3]], [1, 2, 3], name)
+
+
+def test_evaluate_is_the_function():
+    assert bmcd.evaluate is evaluation.evaluate
+    for name in evaluation.__all__:
+        assert callable(getattr(evaluation, name))

@@ -1,0 +1,8 @@
+import doctest
+from pathlib import Path
+
+
+def test_the_example_of_the_docs_runs():
+    file = Path(__file__).parents[2] / "docs" / "evaluation.md"
+    result = doctest.testfile(str(file), module_relative=False, raise_on_error=True)
+    assert result.attempted >= 10
