@@ -100,9 +100,10 @@ def choose_n_clusters(
         )
     within: dict[int, Floats] = {}
     by_draw: dict[int, Floats] = {}
-    with open_candidate_progress(progress, wanted) as show, _at_most(n_threads):
+    with open_candidate_progress(progress, wanted) as shown, _at_most(n_threads):
         for c in wanted:
-            show(c)
+            if shown is not None:
+                shown.start(c)
             fitted = sample_posterior(
                 training,
                 c,
@@ -113,7 +114,7 @@ def choose_n_clusters(
                 chains=chains,
                 seed=seed,
                 n_threads=n_threads,
-                progress=False,
+                progress=False if shown is None else shown,
             )
             if fitted.stopped == "interrupted":
                 # A candidate with fewer draws than the others is not to be compared with them.

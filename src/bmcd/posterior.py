@@ -18,6 +18,7 @@ from bmcd.mallows.scan import shared_tables
 from bmcd.paper_sampler import PaperSampler
 from bmcd.prediction import NEGLIGIBLE
 from bmcd.priors import Priors
+from bmcd.progress import Progress
 from bmcd.sampler import Sampler, run_chains
 
 SAMPLERS = ("exact", "paper")
@@ -40,7 +41,7 @@ def sample_posterior(
     chains: int = 4,
     seed: int = 0,
     n_threads: int | None = None,
-    progress: bool | None = None,
+    progress: bool | Progress | None = None,
     checkpoint: str | Path | None = None,
     max_time: float | None = None,
     count_k: tuple[int, ...] = (),

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol
 
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from rich.progress import Progress as Bar
 
 SECONDS_BETWEEN = 0.5
+# What the sweeps of a candidate number of clusters take, in units of what one cluster adds.
+WORK_OF_SWEEPS = 10
 
 
 class Progress(Protocol):
@@ -30,8 +32,14 @@ class Progress(Protocol):
 
 
 @contextmanager
-def open_progress(progress: bool | None, records: Sequence[ChainRecord]) -> Iterator[Progress]:
-    """Show progress if it is True, or None and standard error is a terminal; otherwise nothing at all."""
+def open_progress(progress: bool | Progress | None, records: Sequence[ChainRecord]) -> Iterator[Progress]:
+    """Show progress if it is True, or None and standard error is a terminal; otherwise nothing at all.
+
+    Anything that has the method `update` is told as it is: a run may be one of several under one bar.
+    """
+    if progress is not None and not isinstance(progress, bool):
+        yield progress
+        return
     if not _wanted(progress):
         yield _Silent()
         return
@@ -42,29 +50,53 @@ def open_progress(progress: bool | None, records: Sequence[ChainRecord]) -> Iter
 
 
 @contextmanager
-def open_candidate_progress(progress: bool | None, candidates: Sequence[int]) -> Iterator[Callable[[int], None]]:
-    """One bar over numbers of clusters: what it gives is to be called with each before its turn."""
+def open_candidate_progress(progress: bool | None, candidates: Sequence[int]) -> Iterator[CandidateProgress | None]:
+    """One bar over numbers of clusters, to be told of each before its turn and to be given to its fit."""
     if not _wanted(progress):
-        yield lambda c: None
+        yield None
         return
-    # A candidate takes a time about linear in its number of clusters.
-    work = {c: 2 + c for c in candidates}
-    total, began = sum(work.values()), time.monotonic()
     with _bar(progress) as bar:
-        task = bar.add_task("starting", total=total, text="")
+        line = CandidateProgress(bar, candidates)
+        yield line
+        line.finish()
 
-        def at(c: int) -> None:
-            position = candidates.index(c)
-            done = sum(work[other] for other in candidates[:position])
-            text = f"{position}/{len(candidates)} candidates"
-            if done:
-                text += f" · {_clock((time.monotonic() - began) / done * (total - done))} left"
-            bar.update(task, completed=done, description="1 cluster" if c == 1 else f"{c} clusters", text=text)
-            bar.refresh()
 
-        yield at
-        bar.update(task, completed=total, description="scored", text=f"{len(candidates)} candidates")
-        bar.refresh()
+class CandidateProgress:
+    """Shows which number of clusters is being tried, how far its chains are, and how long all will take."""
+
+    def __init__(self, bar: Bar, candidates: Sequence[int]) -> None:
+        self.bar, self.candidates, self.position = bar, candidates, 0
+        # Sweeps take about the same time whatever the number of clusters; starts and scores are linear in it.
+        self.work = [WORK_OF_SWEEPS + c for c in candidates]
+        self.total, self.began, self.shown = sum(self.work), time.monotonic(), -np.inf
+        self.task = bar.add_task("starting", total=self.total, text="")
+
+    def start(self, c: int) -> None:
+        """Say that it is the turn of ``c`` clusters."""
+        self.position = self.candidates.index(c)
+        self._show(sum(self.work[: self.position]))
+
+    def update(self, records: Sequence[ChainRecord], seconds_left: float | None) -> None:
+        """Show how far the chains of this candidate are, unless it was shown just now."""
+        if time.monotonic() - self.shown >= SECONDS_BETWEEN:
+            part = done(records) / sum(record.plan.n_sweeps for record in records)
+            self._show(sum(self.work[: self.position]) + part * self.work[self.position])
+
+    def finish(self) -> None:
+        """Say that all are done."""
+        number = len(self.candidates)
+        self.bar.update(self.task, completed=self.total, description="scored", text=f"{number} candidates")
+        self.bar.refresh()
+
+    def _show(self, n_done: float) -> None:
+        self.shown = time.monotonic()
+        c = self.candidates[self.position]
+        text = f"{self.position}/{len(self.candidates)} candidates"
+        if n_done > 0:
+            text += f" · {_clock((self.shown - self.began) / n_done * (self.total - n_done))} left"
+        name = "1 cluster" if c == 1 else f"{c} clusters"
+        self.bar.update(self.task, completed=n_done, description=name, text=text)
+        self.bar.refresh()
 
 
 def _wanted(progress: bool | None) -> bool:

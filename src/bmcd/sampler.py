@@ -82,7 +82,7 @@ def run_chains(
     seed: int,
     thin: int = 1,
     n_threads: int | None = None,
-    progress: bool | None = None,
+    progress: bool | Progress | None = None,
     checkpoint: str | Path | None = None,
     checkpoint_every: float = 60.0,
     max_time: float | None = None,
@@ -99,6 +99,8 @@ def run_chains(
         What is fitted. A checkpoint of another problem is refused.
     n_threads
         How many chains run at a time; by default as many as there are cores. It never changes a draw.
+    progress
+        Show a line on standard error: True, False, or None for only on a terminal. Or what is to be told instead.
     checkpoint, checkpoint_every
         A file to resume from if it is there, written every so many seconds and at the end. More `draws` than the
         checkpoint was made for is allowed, and ends as if they had been asked for from the beginning.
