@@ -13,6 +13,9 @@ from bmcd.cluster_summary import INTERVAL
 from bmcd.prediction import Predictor, standard_error
 
 
+SHOWN = 0.005  # clusters to which the user belongs with less are not printed
+
+
 @dataclass(frozen=True)
 class Contribution:
     """One cluster's part in a probability."""
@@ -53,7 +56,7 @@ class Explanation:
             f"{self.probability:.1%} (+- {self.mcse:.1%}).",
             f"{who} has {self.n_clicked} click{'' if self.n_clicked == 1 else 's'}.",
         ]
-        for c in self.clusters:
+        for c in [c for c in self.clusters if c.membership >= SHOWN]:
             low, high = c.rank_interval
             lines.append(
                 f"- {c.membership:.0%} cluster {c.cluster}, whose consensus has it at rank {c.rank:.0f} "
