@@ -14,9 +14,9 @@ from bmcd.kernels.paper_cache import (
     PaperModel,
     PaperTally,
     PaperTrace,
+    are_same,
     fill_distances,
     invert_ranks,
-    is_inverse,
     sum_up,
 )
 from bmcd.kernels.paper_partition import TABLE, Partition, log_partition_kernel
@@ -182,7 +182,8 @@ class PaperSampler:
         return np.multiply(kept, self._model.unit, dtype=np.float64)
 
     def _leave(self, state: ChainState, chain: int, cache: PaperCache, too_large: NDArray[np.int64]) -> None:
-        """Keep what the next call of this chain will want to know."""
+        """Hand over the rankings, and keep what the next call of this chain will want to know."""
+        state.ranks[:] = cache.ranks
         self._caches[chain] = (cache, state.alpha.copy())
         self.alpha_too_large[chain] = self.alpha_too_large.get(chain, 0) + int(too_large.sum())
 
@@ -193,7 +194,7 @@ class PaperSampler:
         """What is known about ``state``: kept if it is the state that this chain left behind, else rebuilt."""
         self._check(state)
         kept = self._caches.get(chain)
-        if kept is None or not (np.array_equal(kept[0].rho, state.rho) and is_inverse(state.ranks, kept[0].order)):
+        if kept is None or not (are_same(state.rho, kept[0].rho) and are_same(state.ranks, kept[0].ranks)):
             cache, known_alpha = self._rebuild(state), np.full(self.n_clusters, np.nan)
         else:
             cache, known_alpha = kept
@@ -231,8 +232,10 @@ class PaperSampler:
 
     def _rebuild(self, state: ChainState) -> PaperCache:
         """Everything from scratch, after a look at the rankings."""
+        small = np.int16 if self.n_items < 2**15 else np.int32
         cache = PaperCache(
-            order=np.empty((self.n_users, self.n_items), np.int32),
+            ranks=state.ranks.astype(small),
+            order=np.empty((self.n_users, self.n_items), small),
             rho_order=np.empty((self.n_clusters, self.n_items), np.int64),
             rho=state.rho.copy(),
             distances=np.empty((self.n_users, self.n_clusters), np.int64),

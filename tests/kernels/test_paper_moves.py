@@ -23,6 +23,7 @@ from bmcd.kernels.paper_moves import (
     tuned_step,
 )
 from bmcd.kernels.paper_partition import SCAN, TABLE, log_partition_kernel
+from bmcd.kernels.paper_users import draw_labels
 from bmcd.mallows.distances import DISTANCES
 from bmcd.mallows.partition import log_partition
 from bmcd.mallows.rank_scale import scale_values
@@ -168,6 +169,30 @@ def test_four_uniforms_are_those_of_the_stream(rotating_seed):
     stream = np.empty(STREAM_SIZE, np.uint64)
     open_stream(stream, stream_key(rotating_seed), 1, 2, 3, 103)
     assert four_uniforms(stream) == tuple(uniforms(stream_key(rotating_seed), 1, 2, 3, 103, 4).tolist())
+
+
+@pytest.mark.parametrize("n_clusters", [1, 2, 3, 17])
+@pytest.mark.parametrize("spread", [0.01, 1.0, 30.0])
+def test_labels_without_exponentials_are_those_with(n_clusters, spread, rotating_seed):
+    """Against the plain rule: the label is where the running sum of the weights passes u times their total."""
+    rng = np.random.default_rng(rotating_seed)
+    n_users = 3000
+    distances = rng.integers(0, 500, (n_users, n_clusters))
+    log_base, slope = rng.normal(size=n_clusters), np.full(n_clusters, spread / 100)
+    # Numbers near 0, 1 and the borders between clusters are where a short cut could go wrong.
+    numbers = rng.random(n_users)
+    numbers[:400] = rng.choice([0.0, 1e-300, 1e-13, 2e-12, 1e-9, 1 - 1e-9, 1 - 2e-12, 1 - 1e-13, 1 - 2.0**-53], 400)
+    logs = log_base - slope * distances
+    running = np.cumsum(np.exp(logs - logs.max(axis=1, keepdims=True)), axis=1)
+    if n_clusters > 1:
+        at_border = np.arange(400, 900)
+        shares = (running / running[:, -1:])[at_border, rng.integers(0, n_clusters - 1, 500)]
+        numbers[at_border] = np.clip(shares * (1 + rng.choice([-1e-9, 1e-9], 500)), 0, 1 - 2.0**-53)
+    wanted = (running[:, :-1] <= (numbers * running[:, -1])[:, None]).sum(axis=1)
+    labels = np.full(n_users, -1)
+    for first, last in ((0, 1000), (1000, n_users)):
+        draw_labels(labels, distances, log_base, slope, numbers[first:last], np.empty(n_clusters), first, last)
+    np.testing.assert_array_equal(labels, wanted)
 
 
 @pytest.mark.parametrize("name", [*DISTANCES, "stretched"])

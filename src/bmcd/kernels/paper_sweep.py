@@ -4,7 +4,7 @@ The matrix of distances between every user and every consensus is kept up to dat
 user's move changes a row, an accepted consensus move changes a column. For footrule, spearman and hamming an
 iteration costs, with N users, C clusters and leap size L:
 
-* labels: N C exponentials;
+* labels: N C terms, and as many exponentials for users between clusters;
 * rankings: N proposals of 4 terms (swap) or 2 (L + 1) (leap-and-shift), and C times that where accepted;
 * consensuses: N (L + 1) terms for the C proposals together, as each looks at its own users only, and N (L + 1)
   more for each that is accepted;
@@ -43,11 +43,14 @@ from bmcd.streams import STREAM_SIZE, open_stream, uniform, uniform_below
 
 @numba.njit(cache=True, nogil=True)
 def run_iterations(state, cache, model, partition, tally, chain, first_sweep, n_sweeps, warmup):
-    """Iterations first_sweep, first_sweep + 1, ... of Algorithm 2. Changes ``state`` and ``cache`` in place."""
+    """Iterations first_sweep, first_sweep + 1, ... of Algorithm 2. Changes ``cache`` and ``state`` in place.
+
+    But for the latent rankings, which are moved in ``cache`` only: in fewer bytes, this is faster.
+    """
     n_users, n_clusters = cache.distances.shape
     stream = np.empty(STREAM_SIZE, np.uint64)
     room = make_room(model.scale.size)
-    everyone, members = np.arange(n_users), np.empty(n_users, np.int64)
+    everyone, members = np.arange(n_users), np.empty(n_users + 1, np.int64)
     first_member = np.empty(n_clusters + 1, np.int64)
     for sweep in range(first_sweep, first_sweep + n_sweeps):
         _group_users(state.labels, first_member, members)
@@ -76,16 +79,14 @@ def trace_iterations(state, cache, model, partition, tally, trace, chain, first_
 
 @numba.njit(cache=True, nogil=True)
 def _group_users(labels, first_member, members):
-    """The users of cluster c, ascending: members[first_member[c] : first_member[c + 1]]."""
-    first_member[:] = 0
-    for j in range(labels.size):
-        first_member[labels[j] + 1] += 1
-    for c in range(1, first_member.size):
-        first_member[c] += first_member[c - 1]
-    filled = first_member[:-1].copy()
-    for j in range(labels.size):
-        members[filled[labels[j]]] = j
-        filled[labels[j]] += 1
+    """The users of cluster c, ascending: members[first_member[c] : first_member[c + 1]]; one place to spare."""
+    size = 0
+    for c in range(first_member.size - 1):
+        first_member[c] = size
+        for j in range(labels.size):  # without a branch, and so faster than counting first
+            members[size] = j
+            size += labels[j] == c
+    first_member[-1] = size
 
 
 @numba.njit(cache=True, nogil=True)
@@ -105,21 +106,21 @@ def _move_consensus(state, cache, model, tally, users, everyone, c, stream, room
     at = uniform_below(stream, n_items)
     n_targets = leap_targets(at, 0, n_items - 1, model.leap_size)
     target = leap_target(at, uniform_below(stream, n_targets), 0, n_items - 1, model.leap_size)
-    change = _leap_over_users(state, cache, model, users, c, at, target, False, room)
+    change = _leap_over_users(cache, model, users, c, at, target, False, room)
     log_ratio = leap_log_ratio(at, target, 0, n_items - 1, model.leap_size)
     log_ratio -= state.alpha[c] / n_items * model.unit * change
     tally.rho[0] += 1
     if uniform(stream) < math.exp(min(log_ratio, 0.0)):
         tally.rho[1] += 1
-        _leap_over_users(state, cache, model, everyone, c, at, target, True, room)
+        _leap_over_users(cache, model, everyone, c, at, target, True, room)
         leap_and_shift(cache.rho_order, state.rho, c, at, target)
         cache.rho[c] = state.rho[c]
 
 
 @numba.njit(cache=True, nogil=True)
-def _leap_over_users(state, cache, model, users, c, at, target, keep, room):
+def _leap_over_users(cache, model, users, c, at, target, keep, room):
     """Sum over ``users`` of the change of d(R_j, rho_c) by a leap of rho_c; ``keep`` writes the changes down."""
-    ranks, orders, distances, code, scale = state.ranks, cache.rho_order, cache.distances, model.code, model.scale
+    ranks, orders, distances, code, scale = cache.ranks, cache.rho_order, cache.distances, model.code, model.scale
     total = 0
     if is_additive(code):
         n_moved = list_leap(orders, c, at, target, scale, room)
