@@ -1,13 +1,16 @@
 """How many clusters: the recommendation, what it rests on, and what is refused."""
 
+import io
 import math
+import sys
 
 import numba
 import numpy as np
 import pytest
 
 import bmcd
-from bmcd.clusters import choose_n_clusters, find_elbow
+from bmcd.cluster_curves import end_of_fall
+from bmcd.clusters import choose_n_clusters
 from bmcd.mallows import log_likelihood
 from bmcd.posterior import sample_posterior
 
@@ -47,6 +50,9 @@ def test_two_opposed_clusters_are_found(choice):
         # The least of those 25 gained 8 standard errors by the second cluster, the most 13.
         assert c.table.loc[2, "step"] > 5 * c.table.loc[2, "step_se"] > 0
         assert c.elbow == 2
+        assert c.by_mwcd == end_of_fall(c.table["mwcd"].to_dict())
+    # Of 12 other seeds MWCD fell by 71 to 74 % a doubling to two clusters, then by 3 to 16 %, where 18 is enough.
+    assert sorted(c.by_mwcd for c in (choice, *others))[1] == 2
 
 
 def test_candidates_are_in_order(choice):
@@ -106,7 +112,7 @@ def test_boxplot_is_the_usual_one(choice):
         assert box["whislo"] == next(x for x in ordered if x >= box["q1"] - reach)
         assert box["whishi"] == next(x for x in ordered[::-1] if x <= box["q3"] + reach)
         assert box["mean"] == choice.table.loc[c, "mwcd"]
-    assert choice.by_mwcd == choice.table["mwcd"].idxmin()
+    assert choice.least_mwcd == choice.table["mwcd"].idxmin()
 
 
 def test_it_says_why_with_numbers(choice):
@@ -117,7 +123,10 @@ def test_it_says_why_with_numbers(choice):
     behind, se = choice.table.loc[chosen - 1, ["behind", "behind_se"]]
     assert f" is {behind:.4f} behind (standard error {se:.4f})." in choice.reason
     assert "75 of 300 users" in choice.reason
-    assert f"MWCD is smallest at {choice.by_mwcd}" in choice.reason
+    assert (
+        f"MWCD hardly falls after {choice.by_mwcd} (its minimum, the paper's rule, is at {choice.least_mwcd})"
+        in choice.reason
+    )
     text = str(choice)
     assert text.startswith(choice.reason)
     assert f"{choice.table.loc[2, 'held_out']:.4f}" in text
@@ -149,7 +158,7 @@ def test_a_candidate_does_not_depend_on_the_others(clicks):
 
 def test_a_single_candidate_works(clicks):
     choice = choose_n_clusters(clicks, [np.int64(2)], **TINY)
-    assert (choice.recommended, choice.by_mwcd, choice.elbow) == (2, 2, None)
+    assert (choice.recommended, choice.by_mwcd, choice.least_mwcd, choice.elbow) == (2, 2, 2, None)
     assert choice.table.loc[2, "behind"] == 0
     assert "the only candidate" in choice.reason
     assert "nan" not in str(choice).lower()
@@ -174,23 +183,6 @@ def test_other_scales_and_users_without_clicks(clicks):
     assert 0 < silent.sum() < 20
     np.testing.assert_allclose(choice.log_likelihood[2][silent], 0, atol=1e-9)
     assert (choice.log_likelihood[2][~silent] < -0.01).all()
-
-
-@pytest.mark.parametrize(
-    ("curve", "elbow"),
-    [
-        ({2: 10.0, 3: 4.0, 4: 3.0, 5: 2.0}, 3),
-        ({2: 10.0, 4: 8.0, 8: 2.0, 9: 1.0}, 8),
-        ({1: 3.0, 2: 2.0, 3: 1.0}, None),  # a straight line
-        ({1: 3.0, 2: 2.9, 3: 1.0}, None),  # bent the other way
-        ({1: 0.0, 2: 0.0, 3: 0.0}, None),
-        ({1: 5.0, 2: 1.0}, None),
-        ({1: 5.0}, None),
-    ],
-)
-def test_the_elbow_is_farthest_below_the_chord(curve, elbow):
-    assert find_elbow(curve) == elbow
-    assert find_elbow({c: 1000 * value for c, value in reversed(curve.items())}) == elbow
 
 
 @pytest.mark.parametrize(
@@ -248,6 +240,20 @@ def test_progress_only_where_it_is_wanted(clicks, capsys):
     choose_n_clusters(clicks, [1, 2], **TINY | {"progress": True})
     out, shown = capsys.readouterr()
     assert out == ""
+    assert "0/2 candidates" in shown
     assert "1/2 candidates" in shown
     assert "left" in shown
     assert "2 candidates" in shown
+
+
+def test_progress_at_a_terminal(clicks, monkeypatch):
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    choose_n_clusters(clicks, [1, 2], **TINY | {"progress": None})
+    shown = sys.stderr.getvalue()
+    assert "1 cluster " in shown
+    assert "2 clusters " in shown
+    assert "scored" in shown

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bmcd.cluster_curves import falls
 from bmcd.held_out_users import log_mean
 
 if TYPE_CHECKING:
@@ -29,7 +30,10 @@ class ClusterChoice:
     reason: str
     """Why, in words and numbers."""
     by_mwcd: int
-    """The paper's choice in its simulations: the candidate with the smallest MWCD."""
+    """Where MWCD stops falling: the first candidate after which `mwcd_fall` is small, less than 5 % or less than a
+    quarter of the largest before."""
+    least_mwcd: int
+    """The paper's choice in its simulations: the candidate with the smallest MWCD. Mostly too many, see `mwcd`."""
     elbow: int | None
     """The paper's choice for its case study: the elbow of the k-means curve (see `find_elbow`), if it has one."""
     table: pd.DataFrame
@@ -40,7 +44,9 @@ class ClusterChoice:
     * `behind`, `behind_se`: what it lacks to the best, likewise;
     * `chain_gap`: largest minus smallest `held_out` of single chains. The standard errors are of the choice of
       users only; where this is as large as the steps, the chains are too short or too few to tell;
-    * `mwcd`: posterior mean of the within-cluster footrule distance, sum over the training users;
+    * `mwcd`: posterior mean of the within-cluster footrule distance, sum over the training users. It goes on
+      falling a little beyond the true number: clusters that share the users of one have larger scales than it;
+    * `mwcd_fall`: the share by which it falls from the candidate before, for each doubling of the number;
     * `kmeans`: within-cluster sum of squares of k-means on the binary clicks of all users.
     """
     boxplot: pd.DataFrame
@@ -79,6 +85,8 @@ def make_table(
     import pandas as pd
 
     best = max(scores, key=lambda c: (scores[c].mean(), -c))
+    mwcd = {c: float(values.mean()) for c, values in within.items()}
+    mwcd_falls = falls(mwcd)
     before: int | None = None
     rows = []
     for c, score in scores.items():
@@ -95,7 +103,8 @@ def make_table(
                 "behind": behind,
                 "behind_se": behind_se,
                 "chain_gap": float(np.ptp(by_chain)),
-                "mwcd": float(within[c].mean()),
+                "mwcd": mwcd[c],
+                "mwcd_fall": mwcd_falls[c],
                 "kmeans": inertia[c],
             }
         )
@@ -108,7 +117,13 @@ def _mean_and_se(values: Floats) -> tuple[float, float]:
 
 
 def make_reason(
-    table: pd.DataFrame, recommended: int, by_mwcd: int, elbow: int | None, n_held_out: int, n_users: int
+    table: pd.DataFrame,
+    recommended: int,
+    by_mwcd: int,
+    least_mwcd: int,
+    elbow: int | None,
+    n_held_out: int,
+    n_users: int,
 ) -> str:
     """The recommendation in words and numbers."""
     numbers: list[int] = table.index.tolist()
@@ -134,8 +149,9 @@ def make_reason(
         parts.append("The best is the largest candidate: try larger ones too.")
     if recommended == numbers[0] > 1 and len(numbers) > 1:
         parts.append("It is the smallest candidate: try smaller ones too.")
+    falls_to = f"hardly falls after {by_mwcd} (its minimum, the paper's rule, is at {least_mwcd})"
     where = "has no elbow among the candidates" if elbow is None else f"has its elbow at {elbow}"
-    parts.append(f"For comparison: MWCD is smallest at {by_mwcd}, and the k-means curve {where}.")
+    parts.append(f"For comparison: MWCD {falls_to}, and the k-means curve {where}.")
     return " ".join(parts)
 
 

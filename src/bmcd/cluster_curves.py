@@ -1,8 +1,10 @@
-"""The paper's curves against the number of clusters: boxplots of the within-cluster distance, and the elbow."""
+"""The paper's curves against the number of clusters: boxplots of distances, and where a curve stops falling."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,10 +13,15 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["boxplot_rows", "find_elbow"]
+__all__ = ["boxplot_rows", "end_of_fall", "falls", "find_elbow"]
 
 # A boxplot's whiskers reach to the last draw within this many interquartile ranges of the box.
 WHISKERS = 1.5
+# A curve has stopped falling where a doubling of the number of clusters would lower it by less than the first of
+# these shares, or by less than the second as a part of its largest fall so far. Posterior mean distances, measured:
+# on the paper's simulation (3,000 users) they fall by 14 to 19 % a doubling up to the true number of clusters and
+# by about 2 % after it; with 300 users of 12 items in two opposed clusters by 71 to 74 %, then still by 3 to 16 %.
+SMALL_FALL, SMALL_PART = 0.05, 0.25
 
 
 def find_elbow(curve: Mapping[int, float]) -> int | None:
@@ -36,6 +43,43 @@ def find_elbow(curve: Mapping[int, float]) -> int | None:
     below = 1.0 - (x - x[0]) / (x[-1] - x[0]) - (y - y[-1]) / (y[0] - y[-1])
     best = int(below.argmax())
     return int(x[best]) if below[best] > 1e-9 else None
+
+
+def falls(curve: Mapping[int, float]) -> dict[int, float]:
+    """The share by which a curve falls from the point before, for each doubling of the number of clusters.
+
+    If it fell in the same way all along, as a power of the number of clusters, it would fall by this share from C
+    to 2 C. So steps between near and far numbers can be compared. nan for the first, negative where it rises, 0
+    after a 0.
+
+    >>> {c: round(fall, 3) for c, fall in falls({1: 100.0, 2: 80.0, 4: 72.0, 5: 72.0}).items()}
+    {1: nan, 2: 0.2, 4: 0.1, 5: 0.0}
+    """
+    numbers = sorted(curve)
+    out = {numbers[0]: math.nan}
+    for before, c in pairwise(numbers):
+        left = curve[c] / curve[before] if curve[before] > 0 else 1.0
+        out[c] = 1.0 - left ** (1.0 / math.log2(c / before))
+    return out
+
+
+def end_of_fall(curve: Mapping[int, float]) -> int:
+    """The first number of clusters after which the curve hardly falls; the last number if it always falls.
+
+    It hardly falls where the next of its `falls` is less than 5 %, or less than a quarter of the largest so far.
+    Distances within clusters have no minimum to look for, as they go on falling a little. Unlike the elbow of a
+    chord this may be the first number, or the last, and does not depend on how far the numbers go on.
+
+    >>> end_of_fall({2: 560.0, 3: 509.0, 4: 506.0, 5: 501.0, 8: 492.0})
+    3
+    """
+    by_step = falls(curve)
+    largest = 0.0
+    for c, following in pairwise(by_step):
+        if by_step[following] < max(SMALL_FALL, SMALL_PART * largest):
+            return c
+        largest = max(largest, by_step[following])
+    return list(by_step)[-1]
 
 
 def boxplot_rows(within: Mapping[int, NDArray[np.float64]]) -> pd.DataFrame:
