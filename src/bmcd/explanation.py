@@ -12,7 +12,6 @@ from bmcd.cluster_names import ClusterNames
 from bmcd.cluster_summary import INTERVAL
 from bmcd.prediction import Predictor, standard_error
 
-
 SHOWN = 0.005  # clusters to which the user belongs with less are not printed
 
 
