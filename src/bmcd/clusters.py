@@ -71,7 +71,7 @@ def choose_n_clusters(
     draws, warmup, chains
         Short runs mostly suffice, as the warm start is close; `chain_gap` in the table shows if they do not. With
         the defaults the seven candidates take 72 s of processor time for 3,000 users and 50 items, and 5, 10, 17
-        and 25 clusters about 280 s for 2,877 users and 200 items; two free cores take half as long.
+        and 25 clusters about 280 s for 2,877 users and 200 items; two chains at a time should halve that.
     seed
         Decides who is held out, and all draws. The number of threads changes no digit.
     priors, rank_scale
