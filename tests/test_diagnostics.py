@@ -184,6 +184,15 @@ def test_constants_are_no_trouble(rotating_seed):
     assert math.isnan(size.rhat)
 
 
+def test_a_probability_that_is_always_1_but_for_rounding_is_constant(rotating_seed):
+    draws = make(noise(rotating_seed), rotating_seed)
+    shape = (*draws.log_joint.shape, 1)
+    last_digits = 1e-15 * (np.arange(shape[0])[:, None, None] + np.random.default_rng(rotating_seed).random(shape))
+    draws = dataclasses.replace(draws, probe=1.0 - last_digits)
+    assert verdict(draws).converged
+    assert {row.quantity: row for row in rows(draws)}["probability 0"].constant
+
+
 def test_constants_that_differ_between_chains_are_a_disagreement(rotating_seed):
     draws = make(noise(rotating_seed), rotating_seed)
     draws.within_distance[:] = np.array([[1.0], [1.0], [1.0], [2.0]])

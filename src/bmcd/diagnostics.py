@@ -58,8 +58,9 @@ def quantities(draws: Draws) -> dict[str, Values]:
     for name, values in (("alpha", draws.alpha), ("cluster size", draws.label_counts)):
         ordered = -np.sort(-values.astype(np.float64), axis=2)
         found |= {f"{name} {c + 1} of {ordered.shape[2]}": ordered[:, :, c] for c in range(ordered.shape[2])}
-    found |= {f"probability {m}": draws.probe[:, :, m] for m in range(draws.probe.shape[2])}
-    return found
+    # Rounded: a probability that is always 1 differs in its last digits, which is no disagreement.
+    probe = draws.probe.round(9)
+    return found | {f"probability {m}": probe[:, :, m] for m in range(probe.shape[2])}
 
 
 def rows(draws: Draws) -> list[Row]:
