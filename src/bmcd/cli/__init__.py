@@ -1,0 +1,55 @@
+"""The command line: `bmcd`. One module for each command; what they share is in output.py, errors.py and ids.py.
+
+Nothing heavy is imported before a command runs, so that `bmcd --help` answers at once.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from bmcd import __version__
+from bmcd.cli.clusters import clusters
+from bmcd.cli.demo import demo
+from bmcd.cli.doctor import doctor
+from bmcd.cli.errors import Commands
+from bmcd.cli.explain import explain
+from bmcd.cli.fit import fit
+from bmcd.cli.recommend import recommend
+from bmcd.cli.simulate import simulate
+
+app = typer.Typer(
+    cls=Commands,
+    help="Diverse recommendations from click logs, each with a probability you can trust.",
+    epilog="Start with: bmcd demo",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"bmcd {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def main(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Say the version and exit.")
+    ] = False,
+) -> None:
+    """Diverse recommendations from click logs, each with a probability you can trust."""
+
+
+for command, example in (
+    (demo, "bmcd demo"),
+    (simulate, "bmcd simulate -o clicks.csv --users 500 --truth truth.csv"),
+    (fit, "bmcd fit clicks.csv -o model.bmcd --titles items.csv --clusters 8"),
+    (recommend, "bmcd recommend model.bmcd -k 5 -o recommendations.csv"),
+    (clusters, "bmcd clusters model.bmcd"),
+    (explain, "bmcd explain model.bmcd ann A13"),
+    (doctor, "bmcd doctor"),
+):
+    app.command(epilog=f"Example: {example}")(command)

@@ -1,0 +1,39 @@
+"""Names that options may take, written down here so that `--help` need not import what they belong to."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class Distance(StrEnum):
+    """Those of `bmcd.mallows.DISTANCES`."""
+
+    footrule = "footrule"
+    spearman = "spearman"
+    kendall = "kendall"
+    cayley = "cayley"
+    hamming = "hamming"
+    ulam = "ulam"
+
+
+class RankScale(StrEnum):
+    """Those with a name."""
+
+    linear = "linear"
+    sqrt = "sqrt"
+    log = "log"
+
+
+class Sampler(StrEnum):
+    """Those of `bmcd.posterior`."""
+
+    exact = "exact"
+    paper = "paper"
+
+
+class Start(StrEnum):
+    """Those of `bmcd.initial`."""
+
+    kmeans = "kmeans"
+    popularity = "popularity"
+    random = "random"

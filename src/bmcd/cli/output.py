@@ -1,0 +1,199 @@
+"""What the commands print and write: text that no terminal obeys, JSON, and files that are whole or not there."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import secrets
+import sys
+import unicodedata
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TextIO
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+TABLES = (".csv", ".parquet", ".json")
+MODELS = (".bmcd",)
+# Marks that turn the direction of writing, and so can make a title look like something else.
+_DIRECTION = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+
+
+class OutputError(Exception):
+    """A file cannot be written; the message names it."""
+
+
+def plain(text: object) -> str:
+    r"""Text on one line without anything that a terminal would obey.
+
+    >>> plain("a\x1b[31m\nb") == "a\ufffd[31m b"
+    True
+    """
+    # Spaces first: line ends and tabs are control characters too.
+    return "".join(" " if c.isspace() else "\ufffd" if _is_control(c) else c for c in str(text))
+
+
+def _is_control(char: str) -> bool:
+    return unicodedata.category(char) in ("Cc", "Cs") or char in _DIRECTION
+
+
+def console() -> Console:
+    """Standard output for tables. (Colour only at a terminal, and never with NO_COLOR: rich sees to it.)"""
+    from rich.console import Console
+
+    class Pipe(Console):
+        def on_broken_pipe(self) -> None:
+            raise  # the BrokenPipeError in hand, for errors.py; rich would end the process
+
+    return Pipe(highlight=False)
+
+
+def say(text: object = "", *, style: str | None = None) -> None:
+    """Print lines as they are: no markup, no wrapping, so that a path can be copied."""
+    from rich.text import Text
+
+    lines = "\n".join(map(plain, str(text).split("\n")))
+    console().print(Text(lines, style=style or ""), soft_wrap=True)
+
+
+def complain(text: str, kind: str = "error: ") -> None:
+    """One line on standard error."""
+    with suppress(BrokenPipeError):
+        print(f"bmcd: {kind}{plain(text)}", file=sys.stderr, flush=True)
+
+
+def print_json(value: Any) -> None:
+    """One JSON object on standard output; other letters than ASCII are escaped, so any terminal can show it."""
+    print(json.dumps(_for_json(value), allow_nan=False, indent=2))
+
+
+def check_output(path: Path, kinds: Sequence[str], but_not: Iterable[Path | str | None] = ()) -> Path:
+    """Refuse a file that cannot be written, before any work is done for it; return where to write.
+
+    The kind follows from the extension; ``but_not`` are files that must not be overwritten.
+    """
+    if path.suffix.lower() not in kinds:
+        has = f"not {path.suffix!r}" if path.suffix else "but it has no extension"
+        raise typer.BadParameter(f"{plain(path)}: the name must end in {' or '.join(kinds)}, {has}.")
+    for other in but_not:
+        if other is not None and _same_file(path, Path(other)):
+            raise typer.BadParameter(f"{plain(path)}: would overwrite a file it is made from. Give another name.")
+    target = Path(os.path.realpath(path)) if path.is_symlink() else path  # a link stays a link
+    if target.is_dir():
+        raise OutputError(f"{path}: is a folder. Give the name of a file.")
+    if target.exists() and not target.is_file():
+        raise OutputError(f"{path}: is not a regular file, so it cannot be replaced. Give another name.")
+    if not target.parent.is_dir():
+        raise OutputError(f"{path}: the folder {path.parent} does not exist. Make it first.")
+    probe = _unfinished(target)
+    try:
+        probe.open("xb").close()
+        probe.unlink()
+    except OSError as error:
+        raise OutputError(f"{path}: nothing can be written in this folder: {error.strerror or error}.") from error
+    return target
+
+
+def _same_file(one: Path, two: Path) -> bool:
+    try:
+        return os.path.samefile(one, two)
+    except OSError:  # one of them is not there yet
+        return os.path.realpath(one) == os.path.realpath(two)
+
+
+def _unfinished(path: Path) -> Path:
+    return path.with_name(f"{path.name}.{secrets.token_hex(8)}.tmp")
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[TextIO]:
+    """A text file that takes its name only when it is whole."""
+    unfinished = _unfinished(path)
+    try:
+        # What UTF-8 cannot hold (half of a surrogate pair) is written as its escape, which JSON reads back.
+        with unfinished.open("x", encoding="utf-8", errors="backslashreplace", newline="") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(unfinished, path)
+    except OSError as error:
+        raise OutputError(f"{path}: cannot be written: {error.strerror or error}.") from error
+    finally:
+        unfinished.unlink(missing_ok=True)
+
+
+def write_json(value: Any, path: Path) -> None:
+    """Write one JSON value."""
+    with replacing(path) as file:
+        json.dump(_for_json(value), file, allow_nan=False, ensure_ascii=False)
+        file.write("\n")
+
+
+def write_frame(frame: Any, path: Path) -> None:
+    """Write a pandas, polars or Arrow table as csv, parquet or JSON (a list of rows), by the extension."""
+    import narwhals as nw
+
+    table = nw.from_native(frame).to_pandas().copy()
+    for name in table.columns:
+        if table[name].dtype == object and not all(isinstance(value, str) for value in table[name]):
+            table[name] = [str(value) for value in table[name]]  # ids of several kinds in one column
+    suffix = path.suffix.lower()
+    with replacing(path) as file:
+        if suffix == ".csv":
+            table.to_csv(file, index=False, lineterminator="\n")
+        elif suffix == ".parquet":
+            import pyarrow as pa
+            import pyarrow.parquet as pq
+
+            pq.write_table(pa.Table.from_pandas(table, preserve_index=False), file.buffer)
+        else:
+            lines = (json.dumps(row, allow_nan=False, ensure_ascii=False) for row in rows_of(table))
+            file.write("[\n" + ",\n".join(lines) + "\n]\n")
+
+
+def rows_of(frame: Any) -> list[dict[str, Any]]:
+    """The rows of a frame, as JSON can have them."""
+    import narwhals as nw
+
+    return [_for_json(row) for row in nw.from_native(frame).rows(named=True)]
+
+
+def _for_json(value: Any) -> Any:
+    """NumPy numbers as numbers, paths as text, and null for what is not a number."""
+    if isinstance(value, dict):
+        return {str(key): _for_json(part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_for_json(part) for part in value]
+    if hasattr(value, "item"):
+        value = value.item()
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value if isinstance(value, str | int | float | None) else str(value)
+
+
+def file_size(path: Path) -> str:
+    """How large a file is, for a person.
+
+    >>> import pathlib
+    >>> file_size(pathlib.Path(__file__)).split()[1]
+    'kB'
+    """
+    return bytes_in_words(path.stat().st_size)
+
+
+def bytes_in_words(size: float) -> str:
+    """A number of bytes for a person.
+
+    >>> bytes_in_words(1_250_000)
+    '1.2 MB'
+    """
+    for unit in ("B", "kB", "MB"):
+        if size < 1000:
+            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1000
+    return f"{size:,.1f} GB"

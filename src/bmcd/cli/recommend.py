@@ -1,0 +1,152 @@
+"""`bmcd recommend`: the items each user is most likely to want next, with their probabilities."""
+
+from __future__ import annotations
+
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from bmcd.cli.ids import ids_in, ids_of_file, own_ids, texts_of
+from bmcd.cli.output import TABLES, check_output, console, plain, print_json, rows_of, say, write_frame
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from bmcd.recommender import BMCD
+
+
+def recommend(
+    model: Annotated[Path, typer.Argument(help="A model file, written by bmcd fit.")],
+    k: Annotated[int, typer.Option("-k", min=1, help="How many items for each user.")] = 10,
+    users: Annotated[
+        str | None,
+        typer.Option(help="Only these, such as ann,bob; an id with a comma in double quotes: '\"a,b\"'."),
+    ] = None,
+    users_file: Annotated[Path | None, typer.Option(help="Only those in this file, one on each line.")] = None,
+    histories: Annotated[
+        Path | None,
+        typer.Option(
+            help="Clicks of people the model has not seen (csv, tsv, parquet): recommend to them instead."
+        ),
+    ] = None,
+    user_column: Annotated[str, typer.Option(help="The column of --histories that says who.")] = "user",
+    item_column: Annotated[str, typer.Option(help="The column of --histories that says what.")] = "item",
+    ignore_unknown: Annotated[
+        bool, typer.Option("--ignore-unknown", help="Leave out items of --histories that the model does not know.")
+    ] = False,
+    items_file: Annotated[
+        Path | None, typer.Option(help="Recommend only items in this file, one on each line.")
+    ] = None,
+    min_probability: Annotated[
+        float | None, typer.Option(min=0.0, max=1.0, help="Leave out what is less probable.")
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Write a .csv, .parquet or .json file instead.")
+    ] = None,
+    show: Annotated[int, typer.Option(min=1, help="How many users to print, if nothing is said about users.")] = 5,
+    threads: Annotated[int | None, typer.Option(min=1, help="By default one for each core.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object, with all users.")] = False,
+) -> None:
+    """Recommend items, each with the probability that it is among the user's next k.
+
+    Without --output or --json, the first few users are printed.
+    """
+    if sum(given is not None for given in (users, users_file, histories)) > 1:
+        raise typer.BadParameter("give one of --users, --users-file and --histories.")
+    if users is not None and not ids_in(users):
+        raise typer.BadParameter("--users has no ids in it.")
+    but_not = [model, users_file, histories, items_file]
+    target = None if output is None else check_output(output, TABLES, but_not)
+    import bmcd
+
+    fitted = bmcd.load(model)
+    known = fitted.clicks_
+    hint = "The model can recommend only items it was fitted to."
+    items = None if items_file is None else own_ids(ids_of_file(items_file, "item"), known.items, "item", hint)
+    options: dict[str, Any] = {"items": items, "min_probability": min_probability, "n_threads": threads}
+    printed = target is None and not as_json
+    if histories is not None:
+        people = _histories(fitted, histories, user_column, item_column)
+        n_more = max(len(people) - show, 0) if printed else 0
+        people = dict(list(people.items())[: len(people) - n_more])
+        found = fitted.recommend_for(people, k, unknown="ignore" if ignore_unknown else "error", **options)
+        asked = list(people)
+    else:
+        texts = ids_of_file(users_file, "user") if users_file else None if users is None else ids_in(users)
+        asked, every = wanted_users(fitted, texts), texts is None
+        n_more = max(len(asked) - show, 0) if every and printed else 0
+        asked = asked[: len(asked) - n_more]
+        found = fitted.recommend(k, None if every and not n_more else asked, **options)
+    if target is not None:
+        write_frame(found, target)
+    if as_json:
+        rows = {} if target is not None else {"recommendations": rows_of(found)}
+        print_json({"model": model, "k": k, "n_users": len(asked), "n_rows": len(found), "file": output, **rows})
+    elif target is not None:
+        say(f"{len(found):,} recommendations for {len(asked):,} users: {output}")
+    else:
+        rows_found = rows_of(found)
+        say(f"Probability of being among the user's next {k} (± standard error, in points):")
+        console().print(recommendation_table(rows_found))
+        if empty := len(asked) - sum(1 for _ in groupby(rows_found, key=lambda row: row["user"])):
+            say(f"For {empty:,} users there is nothing to recommend that is probable enough and not yet clicked.")
+        if n_more:
+            say(f"... and {n_more:,} more users: see them with --users, --show or -o recommendations.csv")
+
+
+def wanted_users(fitted: BMCD, texts: list[str] | None) -> list[Any]:
+    """The model's own ids of those asked for; all without."""
+    known = fitted.clicks_.users
+    if len(known) == 0:
+        raise ValueError("this model was saved without users (--no-clicks): give their clicks with --histories.")
+    if texts is None:
+        return list(known.tolist())
+    return own_ids(texts, known, "user", "For people it was not fitted to, give their clicks with --histories.")
+
+
+def _histories(fitted: BMCD, file: Path, user: str, item: str) -> dict[Any, list[Any]]:
+    """Who clicked what, in the item ids of the model where they read the same."""
+    import bmcd
+
+    clicks = bmcd.read_clicks(file, user, item)
+    by_text = texts_of(fitted.clicks_.items)
+    items = [by_text.get(str(own), own) for own in clicks.items.tolist()]
+    starts, places = clicks.matrix.indptr.tolist(), clicks.matrix.indices.tolist()
+    return {
+        own: [items[place] for place in places[starts[row] : starts[row + 1]]]
+        for row, own in enumerate(clicks.users.tolist())
+    }
+
+
+def recommendation_table(rows: list[dict[str, Any]]) -> Table:
+    """Users one after the other, best item first."""
+    from rich.table import Table
+    from rich.text import Text
+
+    titled = any("title" in row for row in rows)
+    table = Table()
+    table.add_column("user", overflow="fold", max_width=24)
+    table.add_column("", justify="right")
+    table.add_column("item", overflow="fold", max_width=24)
+    if titled:
+        table.add_column("title")
+    table.add_column("probability", justify="right", no_wrap=True)
+    for user, own in groupby(rows, key=lambda row: row["user"]):
+        for place, row in enumerate(own):
+            cells = [plain(user) if place == 0 else "", str(row["rank"]), plain(row["item"])]
+            cells += [plain(row["title"])] if titled else []
+            cells.append(probability_text(row["probability"], row["mcse"]))
+            table.add_row(*(Text(cell) for cell in cells))
+        table.add_section()
+    return table
+
+
+def probability_text(probability: float, mcse: float | None) -> str:
+    """A probability and its Monte Carlo standard error, if it has one.
+
+    >>> probability_text(0.4321, 0.004)
+    '43.2% ± 0.4'
+    """
+    return f"{probability:.1%}" + ("" if mcse is None else f" ± {100 * mcse:.1f}")

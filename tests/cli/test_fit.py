@@ -1,0 +1,196 @@
+import json
+import os
+import shutil
+
+import pytest
+
+import bmcd
+
+
+def test_clicks_as_a_newcomer_has_them(text_model, folder):
+    said = (folder / "text.log").read_text(encoding="utf-8")
+    assert "60 users x 12 items" in said
+    assert "repeated clicks collapsed: 7" in said
+    assert "items with a title: 6" in said
+    assert "Fitted 2 clusters: 2 chains x 5 draws" in said
+    assert "onverged" in said
+    assert f"Next: bmcd recommend {text_model}" in said
+    model = bmcd.load(text_model)
+    assert "user 00" in model.clicks_.users.tolist()
+    assert not list(folder.glob("*.checkpoint*"))
+
+
+def test_json_is_one_object_and_the_model_is_that_of_python(number_model, folder):
+    found = json.loads((folder / "numbers.json").read_text())
+    assert found["model"] == str(number_model)
+    assert found["data"]["n_users"] == 60
+    assert (found["n_clusters"], found["chains"], found["draws"], found["stopped"]) == (2, 2, 5, "finished")
+    assert found["checkpoint"] is None
+    clicks = bmcd.read_clicks(folder / "numbers.csv")
+    bmcd.BMCD(2).fit(clicks, draws=5, warmup=5, chains=2, progress=False).save(folder / "python.bmcd")
+    assert (folder / "python.bmcd").read_bytes() == number_model.read_bytes()
+
+
+def test_clusters_are_chosen_and_the_choice_is_told(run, folder, tmp_path):
+    arguments = (
+        "fit",
+        folder / "numbers.csv",
+        "-o",
+        tmp_path / "m.bmcd",
+        "--draws",
+        4,
+        "--warmup",
+        2,
+        "--chains",
+        2,
+    )
+    found = run(*arguments, "--clusters", "2-3", "--json")
+    assert found.code == 0, found.err
+    choice = found.json()["choice"]
+    assert choice["recommended"] == found.json()["n_clusters"] == bmcd.load(tmp_path / "m.bmcd").n_clusters_
+    assert [row["n_clusters"] for row in choice["table"]] == [2, 3]
+    assert [path.name for path in tmp_path.iterdir()] == ["m.bmcd"]
+
+
+def test_a_choice_is_remembered_only_for_the_same_question(folder, tmp_path, monkeypatch):
+    from bmcd.cli.choosing import chosen_clusters
+
+    clicks, memory = bmcd.read_clicks(folder / "numbers.csv"), tmp_path / "choice"
+    run = {"seed": 1, "n_threads": 1}
+    first = chosen_clusters(clicks, range(2, 3), memory, "linear", run)
+
+    def not_again(*arguments, **options):
+        raise RuntimeError("asked again")
+
+    monkeypatch.setattr("bmcd.clusters.choose_n_clusters", not_again)
+    assert chosen_clusters(clicks, range(2, 3), memory, "linear", run) == first
+    for other in ((clicks, range(2, 4), memory, "linear", run), (clicks, range(2, 3), memory, "log", run)):
+        with pytest.raises(RuntimeError, match="asked again"):
+            chosen_clusters(*other)
+    for junk in ("", "[]", '{"of": 1}', "\x00", "[" * 5000):
+        memory.write_text(junk)
+        with pytest.raises(RuntimeError, match="asked again"):
+            chosen_clusters(clicks, range(2, 3), memory, "linear", run)
+
+
+def test_bundled_data_by_name(run, tmp_path, tiny):
+    size = ("--most-clicked", 12, "--at-least", 9)
+    found = run("fit", "eshop", "-o", tmp_path / "m.bmcd", *size, *tiny)
+    assert found.code == 0, found.err
+    assert "40 users x 12 items" in found.out
+    assert "dropped 23986 of 24026 users" in found.out
+
+
+def test_other_distances(run, folder, tmp_path, tiny):
+    path = tmp_path / "m.bmcd"
+    options = ("--distance", "kendall", "--sampler", "paper", "--count-k", "3, 5", *tiny)
+    assert run("fit", folder / "numbers.csv", "-o", path, *options).code == 0
+    assert run("recommend", path, "-k", 3, "--json").json()["n_rows"] > 0
+    found = run("recommend", path, "-k", 4)
+    assert found.code == 1
+    assert "count_k" in found.err
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("user,item\nann,7\n,8\n", "line 3, column 1 (user): the user id is empty"),
+        ("user,item\nann,7\nbob\n", "line 3: there are 1 fields"),
+        ("user;item\nann;7\n", "pass --delimiter ';'"),
+        ("user,item\n", "there are no rows"),
+        ("", "the file is empty"),
+        ("customer,article\nann,7\n", "there is no column 'user'"),
+        ("user,item\nann,\x1b[31m\nann,8\n", "n_clusters must lie between 1 and the number of users, 1"),
+    ],
+)
+def test_bad_clicks_are_one_line(refused, tmp_path, text, said, tiny):
+    (tmp_path / "clicks.csv").write_text(text)
+    if "n_clusters" in said:  # found out by the fit itself, when the summary stands on standard output already
+        said, tiny = "no user has at least 9 clicks", (*tiny, "--at-least", "9")
+    assert said in refused("fit", tmp_path / "clicks.csv", "-o", tmp_path / "m.bmcd", *tiny)
+
+
+def test_no_such_file(refused, tmp_path):
+    assert "no such file" in refused("fit", tmp_path / "clicks.csv", "-o", tmp_path / "m.bmcd")
+    (tmp_path / "clicks.csv").write_text("user,item\na,1\na,2\nb,1\n")
+    titles = ("--titles", tmp_path / "titles.csv")
+    assert "titles.csv" in refused("fit", tmp_path / "clicks.csv", "-o", tmp_path / "m.bmcd", *titles)
+
+
+def test_an_unwritable_place_is_found_out_before_anything_is_read(refused, tmp_path, monkeypatch):
+    def not_yet(*arguments, **options):
+        raise RuntimeError("read before the output was checked")
+
+    monkeypatch.setattr("bmcd.reading.read_clicks", not_yet)
+    clicks = tmp_path / "clicks.csv"
+    clicks.write_text("user,item\na,1\n")
+    assert "does not exist" in refused("fit", clicks, "-o", tmp_path / "no" / "m.bmcd")
+    (tmp_path / "m.bmcd").mkdir()
+    assert "is a folder" in refused("fit", clicks, "-o", tmp_path / "m.bmcd")
+    assert "does not exist" in refused(
+        "fit", clicks, "-o", tmp_path / "n.bmcd", "--checkpoint", tmp_path / "no" / "c"
+    )
+    closed = tmp_path / "closed"
+    closed.mkdir()
+    closed.chmod(0o500)
+    if not os.access(closed, os.W_OK):  # not so for root
+        assert "nothing can be written" in refused("fit", clicks, "-o", closed / "m.bmcd")
+
+
+def test_the_input_is_never_overwritten(run, tmp_path, folder):
+    clicks = tmp_path / "clicks.bmcd"  # a careless name
+    shutil.copy(folder / "numbers.csv", clicks)
+    before = clicks.read_bytes()
+    (tmp_path / "link.bmcd").symlink_to(clicks)
+    for output in (clicks, tmp_path / "." / "clicks.bmcd", tmp_path / "link.bmcd"):
+        assert run("fit", clicks, "-o", output).code == 2
+    assert run("fit", clicks, "-o", tmp_path / "m.bmcd", "--checkpoint", clicks).code == 2
+    assert clicks.read_bytes() == before
+
+
+def test_time_is_up_but_there_are_draws(run, folder, tmp_path):
+    path = tmp_path / "m.bmcd"
+    arguments = ("fit", folder / "numbers.csv", "-o", path, "--clusters", 2, "--chains", 2, "--warmup", 0)
+    found = run(*arguments, "--draws", 100000, "--max-time", 1)
+    assert found.code == 0, found.err
+    assert "stopped by the time budget of 1 s" in found.out
+    assert f"Checkpoint: {path}.checkpoint" in found.out
+    drawn = bmcd.load(path).draws_.n_draws
+    assert 0 < drawn < 100000
+    found = run(*arguments, "--draws", 100000, "--max-time", 1, "--json").json()  # goes on
+    assert found["stopped"] == "time"
+    assert found["draws"] > drawn
+    assert found["checkpoint"] == f"{path}.checkpoint"
+
+
+def test_time_is_up_before_the_first_draw(run, folder, tmp_path):
+    arguments = ("fit", folder / "numbers.csv", "-o", tmp_path / "m.bmcd", "--clusters", 2, "--chains", 2)
+    found = run(*arguments, "--warmup", 100000, "--max-time", 0.5)
+    assert found.code == 1
+    assert "before the first draw" in found.err
+    assert not (tmp_path / "m.bmcd").exists()
+
+
+def test_a_checkpoint_of_another_run_is_refused_and_one_of_ones_own_can_grow(run, folder, tmp_path, tiny):
+    path, kept = tmp_path / "m.bmcd", tmp_path / "kept"
+    arguments = ("fit", folder / "numbers.csv", "-o", path, "--checkpoint", kept, "--chains", 2, "--warmup", 5)
+    assert run(*arguments, "--clusters", 2, "--draws", 5).code == 0
+    assert kept.exists()
+    before = path.read_bytes()
+    found = run(*arguments, "--clusters", 3, "--draws", 5)
+    assert found.code == 1
+    assert "is the checkpoint of another run" in found.err
+    assert path.read_bytes() == before
+    assert run(*arguments, "--clusters", 2, "--draws", 8).code == 0
+    assert bmcd.load(path).draws_.n_draws == 8
+
+
+def test_a_model_without_users(run, folder, tmp_path, tiny):
+    path = tmp_path / "m.bmcd"
+    found = run("fit", folder / "numbers.csv", "-o", path, "--no-clicks", *tiny)
+    assert found.code == 0, found.err
+    assert "--histories" in found.out
+    found = run("recommend", path)
+    assert found.code == 1
+    assert "--histories" in found.err
+    assert run("recommend", path, "--histories", folder / "numbers.csv", "-k", 2).code == 0

@@ -1,0 +1,90 @@
+import numpy as np
+import pandas as pd
+
+import bmcd
+from bmcd.cli import checks
+
+
+def test_simulate_writes_clicks_and_truth(run, tmp_path):
+    clicks, truth = tmp_path / "clicks.csv", tmp_path / "truth.parquet"
+    sizes = ("--users", 40, "--items", 9, "--clusters", 2, "--alpha", 4, "--mean-clicks", 3, "--seed", 5)
+    found = run("simulate", "-o", clicks, *sizes, "--truth", truth)
+    assert found.code == 0, found.err
+    assert f"bmcd fit {clicks}" in found.out
+    want = bmcd.simulate(40, 9, consensuses=2, alpha=4.0, mean_clicks=3.0, seed=5)
+    assert bmcd.read_clicks(clicks).n_clicks == want.clicks.n_clicks
+    table = pd.read_parquet(truth)
+    np.testing.assert_array_equal(table["rank"].to_numpy().reshape(40, 9), want.ranks)
+    np.testing.assert_array_equal(table["cluster"].to_numpy()[::9], want.labels + 1)
+    assert table["clicked"].sum() == want.clicks.n_clicks
+    assert run("simulate", "-o", clicks, *sizes, "--json").json()["n_clicks"] == want.clicks.n_clicks
+
+
+def test_simulate_is_the_paper_s_by_default(run, tmp_path):
+    assert run("simulate", "-o", tmp_path / "a.csv", "--users", 30, "--json").json()["n_items"] == 50
+    assert run("simulate", "-o", tmp_path / "b.csv", "--users", 30, "--items", 7).code == 0
+
+
+def test_simulate_refuses_in_one_line(refused, tmp_path):
+    assert "mean_clicks" in refused("simulate", "-o", tmp_path / "a.csv", "--mean-clicks", -1)
+    assert "clusters" in refused("simulate", "-o", tmp_path / "a.csv", "--users", 2, "--clusters", 3)
+
+
+def test_doctor_is_content(run, text_model):
+    found = run("doctor", text_model, "--json")
+    assert found.code == 0, found.out
+    said = {check["name"]: check for check in found.json()["checks"]}
+    assert found.json()["healthy"]
+    assert "720 rankings" in said["log Z"]["text"]
+    assert "sum to 3" in said["tiny fit"]["text"]
+    assert "numba" in said["packages"]["text"]
+    assert "knows 60 users and 12 items with titles" in said["model"]["text"]
+
+
+def test_doctor_says_what_is_broken(run, monkeypatch, tmp_path):
+    def broken():
+        raise RuntimeError("a wall")
+
+    for name in ("_partition", "_tiny_fit", "_compiled"):
+        monkeypatch.setattr(checks, name, broken)
+    monkeypatch.setattr(checks, "NEEDED", ("numpy", "no-such-package"))
+    (tmp_path / "m.bmcd").write_text("no model at all, but long enough to be one, perhaps")
+    found = run("doctor", tmp_path / "m.bmcd")
+    assert found.code == 1
+    assert "missing: no-such-package" in found.out
+    assert "pip install no-such-package" in found.out
+    assert "RuntimeError: a wall" in found.out
+    assert "was not written by bmcd" in found.out
+    assert "5 of 10 checks say: broken" in found.out
+
+
+def test_doctor_notices_wrong_numbers(monkeypatch):
+    monkeypatch.setattr("bmcd.mallows.log_partition", lambda n, alpha: 0.0)
+    assert checks._partition().state == "broken"
+    monkeypatch.setattr("bmcd.recommender.BMCD.probabilities", lambda self, k, **options: np.zeros((60, 12)))
+    assert checks._tiny_fit().state == "broken"
+
+
+def test_doctor_notices_a_cache_that_cannot_be_written(monkeypatch):
+    monkeypatch.setattr(checks, "_writable", lambda folder: False)
+    assert "NUMBA_CACHE_DIR" in checks._compiled().advice
+
+
+def test_demo(run, tmp_path):
+    folder = tmp_path / "new" / "demo"
+    found = run("demo", "--quick", "--folder", folder)
+    assert found.code == 0, found.err
+    assert {path.name for path in folder.iterdir()} == {"model.bmcd", "recommendations.csv", "clusters.csv"}
+    assert "trousers" in found.out
+    assert found.out.count("±") == 25
+    assert "are among the 5 clicks kept aside" in found.out
+    assert f"bmcd recommend {folder / 'model.bmcd'}" in found.out
+    rows = pd.read_csv(folder / "recommendations.csv")
+    again = run("demo", "--quick", "--folder", folder, "--json").json()
+    assert again["mean_probability"] == rows["probability"].mean()
+    assert 0 < again["hits"] < 1
+
+
+def test_demo_where_nothing_can_be_written(refused, tmp_path):
+    (tmp_path / "file").write_text("in the way")
+    assert "cannot be made" in refused("demo", "--quick", "--folder", tmp_path / "file" / "demo")

@@ -1,0 +1,101 @@
+"""Ctrl-C, kill and closed pipes, in real processes."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
+
+
+def fit_arguments(folder, path):
+    return (
+        "fit",
+        folder / "numbers.csv",
+        "-o",
+        path,
+        "--clusters",
+        2,
+        "--chains",
+        2,
+        "--draws",
+        1500,
+        "--warmup",
+        50,
+    )
+
+
+def stopped(process, checkpoint, how):
+    """Wait until the chains run, then send the signal."""
+    while not checkpoint.exists():
+        time.sleep(0.02)
+        assert process.poll() is None, process.stderr.read()
+    time.sleep(0.2)
+    process.send_signal(how)
+    return process.communicate(timeout=120)
+
+
+def test_a_stopped_fit_run_again_gives_the_same_model(start, run, folder, tmp_path):
+    (tmp_path / "whole").mkdir()
+    (tmp_path / "stopped").mkdir()
+    whole, path = tmp_path / "whole" / "m.bmcd", tmp_path / "stopped" / "m.bmcd"
+    assert run(*fit_arguments(folder, whole)).code == 0
+    checkpoint = path.with_name("m.bmcd.checkpoint")
+    with start(*fit_arguments(folder, path)) as process:
+        _, err = stopped(process, checkpoint, signal.SIGINT)
+    assert process.returncode == 130, err
+    line = next(line for line in err.splitlines() if line.startswith("bmcd: stopped by Ctrl-C"))
+    assert "No model was written yet" in line
+    command = " ".join(map(str, fit_arguments(folder, path)))
+    assert line.endswith(f"To go on, run again: bmcd {command}")
+    assert "Traceback" not in err
+    assert checkpoint.exists()
+    assert not path.exists()
+    with start(*fit_arguments(folder, path)) as process:
+        stopped(process, checkpoint, signal.SIGKILL)
+    assert process.returncode == -signal.SIGKILL
+    assert not path.exists()
+    found = run(*fit_arguments(folder, path))
+    assert found.code == 0, found.err
+    assert f"Going on from {checkpoint}" in found.out
+    assert path.read_bytes() == whole.read_bytes()
+    assert [file.name for file in path.parent.iterdir()] == ["m.bmcd"]
+
+
+def test_a_reader_that_has_seen_enough(start, number_model):
+    with start("recommend", number_model, "--json") as process:
+        assert process.stdout.readline() == "{\n"
+        process.stdout.close()
+        assert process.stderr.read() == ""
+    assert process.wait() in (0, 141)  # 0 if all of it was in the pipe already
+
+
+def test_a_closed_pipe_leaves_no_traceback(start, number_model):
+    for arguments in (("recommend", number_model), ("clusters", number_model, "--json"), ("doctor", "--help")):
+        read, write = os.pipe()
+        os.close(read)
+        command = [sys.executable, "-m", "bmcd", *map(str, arguments)]
+        found = subprocess.run(command, stdout=write, stderr=subprocess.PIPE, text=True, check=False)
+        os.close(write)
+        assert "Traceback" not in found.stderr
+        assert "BrokenPipeError" not in found.stderr
+        assert found.returncode != 0
+
+
+def test_no_colour_and_no_bar_unless_at_a_terminal(start, number_model, folder, tmp_path, tiny):
+    with start("fit", folder / "numbers.csv", "-o", tmp_path / "m.bmcd", *tiny) as process:
+        out, err = process.communicate()
+    assert process.returncode == 0, err
+    assert "\x1b" not in out + err
+    assert "sweeps" not in err
+
+
+def test_an_encoding_that_lacks_the_letters(start, text_model):
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
+    with start("recommend", text_model, "-k", "12", env=environment) as process:
+        out, err = process.communicate()
+    assert process.returncode == 0, err
+    assert "\\u88e4" in out
