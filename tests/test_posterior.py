@@ -1,9 +1,14 @@
 """From clicks to draws to probabilities: the parts put together."""
 
+import re
+
 import numpy as np
 import pytest
 
 import bmcd
+from bmcd import paper_partition
+from bmcd.diagnostics import verdict
+from bmcd.mallows import estimation
 from bmcd.posterior import sample_posterior
 from bmcd.prediction import Predictor
 from bmcd.priors import Priors
@@ -62,6 +67,23 @@ def test_the_truth_is_found_on_the_papers_simulation():
     found = Predictor(draws).predict(simulation.clicks.matrix, 5).probability
     assert accuracy(found) > accuracy(simulation.true_probabilities(5)) - 0.01
     assert np.abs(np.sort(draws.alpha.mean(axis=(0, 1))) - 3.0).max() < 0.6
+
+
+def test_estimates_of_log_z_are_owned_up_to(monkeypatch):
+    """Spearman on 21 items: log Z is estimated, and draws and verdict say how well; on 20 it is not."""
+    monkeypatch.setattr(paper_partition, "KNOTS", 8)
+    monkeypatch.setattr(estimation, "BUDGET", 1_000_000)
+    paper_partition._table.cache_clear()
+    clicks = bmcd.simulate(n_users=30, n_items=21, consensuses=2, mean_clicks=3, seed=1).clicks
+    draws = sample_posterior(clicks, 2, **SHORT | {"thin": 10}, distance="spearman", sampler="paper")
+    found = re.search(
+        r"estimated for 21 items, with a standard error of up to (\S+) .* off by up to (\S+) of", draws.caveat
+    )
+    assert 0 < float(found[1]) < 0.2
+    assert 0 < float(found[2]) < 1
+    assert verdict(draws).text.endswith(draws.caveat)
+    paper_partition._table.cache_clear()
+    assert sample_posterior(clicks, 2, **SHORT, distance="kendall", sampler="paper").caveat == ""
 
 
 @pytest.mark.parametrize(

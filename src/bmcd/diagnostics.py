@@ -79,7 +79,9 @@ def table(draws: Draws) -> pd.DataFrame:
 def verdict(draws: Draws, *, max_rhat: float = MAX_RHAT, min_ess: float = MIN_ESS) -> Verdict:
     """Judge the draws: R-hat of every quantity at most `max_rhat`, and `min_ess` effective draws, bulk and tail."""
     said = _judge(draws, max_rhat, min_ess)
-    return Verdict(said.converged, f"{said.text} The run was {draws.note}", said.advice) if draws.note else said
+    more = [f"The run was {draws.note}"] if draws.note else []
+    more += [draws.caveat] if draws.caveat else []
+    return Verdict(said.converged, " ".join([said.text, *more]), said.advice)
 
 
 def to_arviz(draws: Draws, items: Sequence[Any] | None = None) -> Any:

@@ -141,6 +141,7 @@ class Draws:
     version: str
     stopped: Stopped = "finished"
     note: str = ""  # in words, if it did not go to the end
+    caveat: str = ""  # in words, if the draws are of an approximation to the model
 
     @property
     def n_chains(self) -> int:
@@ -303,6 +304,7 @@ def joined(records: list[ChainRecord], seed: int, version: str, stopped: Stopped
         version=version,
         stopped=stopped,
         note=note,
+        caveat="",
     )
 
 

@@ -56,7 +56,7 @@ def save(model: BMCD, path: str | Path, clicks: bool = True) -> None:
         "run": {
             "n_users": of.n_users, "n_items": of.n_items, "n_clusters": of.n_clusters,
             "chains": plan.n_chains, "draws": plan.draws, "warmup": plan.warmup, "thin": plan.thin,
-            "stopped": draws.stopped, "note": draws.note,
+            "stopped": draws.stopped, "note": draws.note, "caveat": draws.caveat,
             "history": list(learned.history), "library": learned.library, "n_repeated": learned.n_repeated,
         },
     }  # fmt: skip
@@ -150,7 +150,7 @@ def _draws(
     if ks and with_tally:
         shape = (plan.n_chains, len(ks), problem.n_users, problem.n_items)
         tally = _array(arrays, "draws/tally", "<i4", shape)
-    if run["stopped"] not in STOPPED or not isinstance(run["note"], str):
+    if run["stopped"] not in STOPPED or not (isinstance(run["note"], str) and isinstance(run["caveat"], str)):
         raise ValueError(f"stopped is {shown(run['stopped'])}")
     return Draws(
         **traces,
@@ -163,6 +163,7 @@ def _draws(
         version=header["version"],
         stopped=run["stopped"],
         note=run["note"],
+        caveat=run["caveat"],
     )
 
 

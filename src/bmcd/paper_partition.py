@@ -4,13 +4,15 @@ Spearman beyond 12 items and ulam beyond 80 have no formula that is cheap at any
 at the knots exactly where that is feasible (spearman to 20 items), else by annealed importance sampling. A cubic
 spline is fitted to log Z *and* to its slope -E[d] / n by least squares, each weighted with its standard error,
 and tied to log n! at alpha = 0. The slope matters more than the value: a cluster's users multiply an error of
-log Z's slope, and a spline through noisy values alone would put false modes into the posterior of alpha.
+log Z's slope, and a spline through noisy values alone would put false modes into the posterior of alpha. What the
+estimates leave in doubt is in `table_error`.
 """
 
 from __future__ import annotations
 
 from functools import cache
 from math import lgamma, log1p
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,13 +55,45 @@ def make_partition(distance: str, scale: Floats, max_alpha: float | None = None)
         return exact(COUNTS, log_counts=counting.ulam_log_counts(n).copy())
     if distance == "spearman" and n <= SUBSET_LIMIT:
         return exact(SUBSETS)
-    unit, step, coefficients, last = _table(distance, n, max_alpha)
-    return Partition(TABLE, n, _NONE, _NONE, unit, step, coefficients, last)
+    table = _table(distance, n, max_alpha)
+    coefficients = np.ascontiguousarray(table.spline.c[::-1].T)
+    return Partition(TABLE, n, _NONE, _NONE, table.unit, table.step, coefficients, table.last)
+
+
+class TableError(NamedTuple):
+    """Standard errors of a table, by alpha."""
+
+    log_z: Floats
+    slope: Floats  # of log Z by alpha
+
+
+def is_estimated(distance: str, n_items: int) -> bool:
+    """Whether the paper's sampler has to estimate log Z."""
+    limits = {"spearman": counting.SPEARMAN_LIMIT, "ulam": counting.ULAM_LIMIT}
+    return n_items > limits.get(distance, n_items)
+
+
+def table_error(distance: str, n_items: int, alphas: Floats, max_alpha: float | None = None) -> TableError:
+    """What the errors of the knots leave in doubt, for a distance whose log Z `is_estimated`."""
+    table = _table(distance, n_items, max_alpha)
+    x = np.log1p(alphas / table.unit)
+    value, slope = (
+        np.sqrt(((row @ table.covariance) * row).sum(-1)) for row in (table.basis(x), table.basis(x, 1))
+    )
+    return TableError(value, slope / (table.unit + alphas))
+
+
+class _Table(NamedTuple):
+    unit: float  # knots stand at equal steps of x = log(1 + alpha / unit)
+    step: float
+    last: float  # the largest alpha
+    spline: CubicSpline  # log Z by x
+    basis: CubicSpline  # the splines that are 1 at one knot and 0 at the others
+    covariance: Floats  # of log Z at the knots
 
 
 @cache
-def _table(distance: str, n: int, max_alpha: float | None) -> tuple[float, float, Floats, float]:
-    """Unit of alpha, step between knots, coefficients [interval, power] and the largest alpha of the table."""
+def _table(distance: str, n: int, max_alpha: float | None) -> _Table:
     # Near 0, log Z bends where alpha / n times the spread of d under uniform rankings is about 1.
     spread = n * (n + 1) * np.sqrt(n - 1) / 6 if distance == "spearman" else 0.9 * n ** (1 / 6)
     unit = float(n / spread)
@@ -89,7 +123,8 @@ def _table(distance: str, n: int, max_alpha: float | None) -> tuple[float, float
     design = np.concatenate([np.eye(x.size), basis(x, 1)]) * weights[:, None]
     target = np.concatenate([values[0], slopes[0]]) * weights
     fitted = CubicSpline(x, np.linalg.lstsq(design, target)[0])
-    return unit, step, np.ascontiguousarray(fitted.c[::-1].T), float(alphas[-1])
+    inverse = np.linalg.pinv(design).astype(np.float64)  # and not that of design' design: weights differ by 10^9
+    return _Table(unit, step, float(alphas[-1]), fitted, basis, inverse @ inverse.T)
 
 
 def _knot(distance: str, n: int, alpha: float, k: int) -> tuple[tuple[float, float], tuple[float, float]]:

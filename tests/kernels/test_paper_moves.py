@@ -24,11 +24,12 @@ from bmcd.kernels.paper_moves import (
 )
 from bmcd.kernels.paper_partition import SCAN, TABLE, log_partition_kernel
 from bmcd.kernels.paper_users import draw_labels
+from bmcd.mallows import counting, estimation
 from bmcd.mallows.distances import DISTANCES
 from bmcd.mallows.partition import log_partition
 from bmcd.mallows.rank_scale import scale_values
 from bmcd.mallows.reference import slow_distance
-from bmcd.paper_partition import make_partition
+from bmcd.paper_partition import is_estimated, make_partition, table_error
 from bmcd.paper_sampler import whole_scale
 from bmcd.streams import STREAM_SIZE, open_stream, stream_key, uniforms
 
@@ -267,6 +268,46 @@ def test_table_ends_where_estimates_end(monkeypatch):
     with pytest.raises(ValueError, match="breaks down"):  # more was asked for than can be had
         make_partition("spearman", scale_values(13), 7.0)
     paper_partition._table.cache_clear()
+
+
+@pytest.fixture
+def rough_tables(monkeypatch):
+    """Few knots and little effort: seconds instead of minutes."""
+    monkeypatch.setattr(paper_partition, "KNOTS", 10)
+    monkeypatch.setattr(estimation, "BUDGET", 2_000_000)
+    paper_partition._table.cache_clear()
+    yield
+    paper_partition._table.cache_clear()
+
+
+def test_table_of_ulam_beyond_the_counts(rough_tables):
+    """81 items, really estimated: as far from log Z and its slope, by counts, as the errors say."""
+    n, alphas = 81, np.array([0.5, 5.0, 20.0, 45.0, 60.0])
+    assert is_estimated("ulam", n)
+    assert not is_estimated("ulam", n - 1)
+    partition = make_partition("ulam", scale_values(n), 60.0)
+    assert partition.method == TABLE
+    error = table_error("ulam", n, alphas, 60.0)
+    assert (error.log_z < 0.1).all()
+    distances = np.arange(n)
+    for alpha, for_log_z, for_slope in zip(alphas, *error, strict=True):
+        logs = counting.ulam_log_counts(n) - alpha / n * distances
+        assert abs(log_partition_kernel(partition, alpha) - np.logaddexp.reduce(logs)) < 5 * for_log_z
+        below, above = (log_partition_kernel(partition, alpha + step) for step in (-0.01, 0.0))
+        mean = np.average(distances, weights=np.exp(logs - logs.max()))
+        assert abs((above - below) / 0.01 + mean / n) < 5 * for_slope
+
+
+def test_errors_of_a_table_are_those_of_its_estimates(rough_tables, monkeypatch):
+    """Estimates of what is known: the errors say how far off they are, over knots and between them."""
+    monkeypatch.setattr(counting, "SPEARMAN_LIMIT", 12)
+    partition = make_partition("spearman", scale_values(14), 10.0)
+    alphas = np.geomspace(0.05, 9.5, 12)
+    found = np.array([log_partition_kernel(partition, alpha) for alpha in alphas])
+    exact = np.array([counting.spearman(14, alpha / 14)[0] for alpha in alphas])
+    scores = (found - exact) / table_error("spearman", 14, alphas, 10.0).log_z
+    assert np.abs(scores).max() < 5
+    assert np.abs(scores).max() > 0.2  # and they are not so large that anything would pass
 
 
 def test_whole_scale_keeps_sums_exact():
