@@ -417,3 +417,5 @@ def test_require_skips_or_fails(require, monkeypatch):
 def test_text_that_is_not_unicode_is_a_clicks_error():
     with pytest.raises(ClicksError, match="cannot be told apart"):
         Clicks.from_matrix([[1, 1]], items=["a", "\ud800"])
+    with pytest.raises(ClicksError, match="title of item 0 is not valid Unicode"):
+        Clicks.from_matrix([[1, 1]], titles={0: "\ud800"})

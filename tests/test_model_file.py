@@ -186,6 +186,7 @@ def text(values):
         _change("items/ids", lambda a: np.frombuffer(b"[" * 100_000, np.uint8)),
         _change("items/ids", lambda a: np.frombuffer(b"\xff\xfe", np.uint8)),
         _change("items/titles", lambda a: text([1] * 12)),
+        _change("items/titles", lambda a: text(["\ud800"] * 12)),
         lambda header, arrays: arrays.pop("draws/alpha"),
         lambda header, arrays: arrays.pop("clicks/starts"),
         lambda header, arrays: arrays.update(extra=np.zeros(1)),

@@ -176,6 +176,9 @@ class Clicks:
         # NaN is what frames write, and dicts made of them hold, where there is no text.
         named = {key: str(text) for key, text in given.items() if text is not None and text == text}
         named = {key: text for key, text in named.items() if text.strip()}
+        for key, text in named.items():
+            if not _is_unicode(text):
+                raise ClicksError(f"the title of item {shown(key)} is not valid Unicode: {shown(text)}.")
         own = self.items.tolist()
         titled = np.array([key in named for key in own])
         if not titled.any():
@@ -333,3 +336,11 @@ class Clicks:
         starts = np.concatenate(([0], np.cumsum(mask)))[self.matrix.indptr]
         parts = (self.matrix.data[mask], self.matrix.indices[mask], starts.astype(self.matrix.indptr.dtype))
         return replace(self, matrix=sparse.csr_array(parts, shape=self.matrix.shape))._after(step)
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:  # a lone surrogate, which no frame can hold
+        return False
+    return True

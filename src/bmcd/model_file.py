@@ -264,4 +264,5 @@ def _unpacked(packed: NDArray[Any], number: int, what: str) -> list[Any]:
     values = json.loads(packed.tobytes().decode())
     if not isinstance(values, list) or len(values) != number:
         raise ValueError(f"there must be {number} {what}")
+    "".join(value for value in values if isinstance(value, str)).encode()  # frames cannot hold lone surrogates
     return values
