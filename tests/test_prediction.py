@@ -6,7 +6,7 @@ import pytest
 import bmcd
 from bmcd.mallows import log_likelihood, top_probabilities
 from bmcd.posterior import sample_posterior
-from bmcd.prediction import FEW, Predictor, standard_error
+from bmcd.prediction import FEW, NEGLIGIBLE, Predictor, standard_error
 
 SHORT = {"draws": 6, "warmup": 3, "chains": 2, "seed": 3, "progress": False}
 
@@ -22,7 +22,7 @@ def draws(clicks):
 
 
 @pytest.mark.parametrize("scale", ["linear", "sqrt"])
-def test_probabilities_are_the_average_over_draws(clicks, scale):
+def test_probabilities_are_the_average_over_draws(clicks, scale, monkeypatch):
     draws = sample_posterior(clicks, 3, rank_scale=scale, **SHORT)
     k = 4
     expected, mean_rank = np.zeros((2, clicks.n_users, clicks.n_items))
@@ -35,10 +35,13 @@ def test_probabilities_are_the_average_over_draws(clicks, scale):
             expected += np.einsum("jic,jc->ji", top, weight) / (2 * draws.n_draws)
             mean_rank += weight @ rho / (2 * draws.n_draws)
     found = Predictor(draws).predict(clicks.matrix, k)
-    # Clusters below 1e-7 are left out: three of them cannot change more than 3e-7.
-    np.testing.assert_allclose(found.probability, expected, atol=3e-7)
+    # Leaving clusters out changes no more than their share, and a user's probabilities still sum to k.
+    np.testing.assert_allclose(found.probability, expected, atol=3 * NEGLIGIBLE)
     np.testing.assert_allclose(found.probability.sum(axis=1), k, atol=1e-9)
-    np.testing.assert_allclose(found.mean_rank, mean_rank, atol=3e-6)
+    monkeypatch.setattr("bmcd.prediction.NEGLIGIBLE", 0.0)
+    found = Predictor(draws).predict(clicks.matrix, k)
+    np.testing.assert_allclose(found.probability, expected, atol=1e-12)
+    np.testing.assert_allclose(found.mean_rank, mean_rank, atol=1e-11)
 
 
 def test_nothing_but_the_clicks_of_a_user_matters(clicks, draws):
