@@ -18,8 +18,8 @@ from bmcd.sampler import n_cores
 
 Floats = NDArray[np.float64]
 
-# Clusters to which a user belongs with less than this in a draw are left out of it. That changes no probability by more
-# than this times the number of clusters (on eshop with 17 clusters: by 3e-6 at most, where the Monte Carlo error is
+# Clusters to which a user belongs with less than this in a draw are left out of it. That changes no probability by
+# more than this times the number of clusters (on eshop with 17 clusters: by 3e-6, where the Monte Carlo error is
 # 1e-2) and saves a third of the time.
 NEGLIGIBLE = 1e-5
 # Draws used, over all chains, unless the caller says otherwise. They are summed out exactly, so more change little.
