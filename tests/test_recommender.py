@@ -267,10 +267,11 @@ def test_cluster_names_survive_label_switching(clicks):
     assert str(other.clusters_) == str(model.clusters_)
 
 
-def test_the_number_of_clusters_can_be_chosen():
+def test_the_number_of_clusters_can_be_chosen(capsys):
     up = np.arange(1, 11)
     clicks = bmcd.simulate(200, 10, consensuses=[up, up[::-1]], alpha=6, mean_clicks=3, seed=1).clicks
-    model = bmcd.BMCD("auto").fit(clicks, draws=5, warmup=5, chains=2)
+    model = bmcd.BMCD("auto").fit(clicks, draws=5, warmup=5, chains=2, progress=True)
+    assert model.choice_.reason in capsys.readouterr().err
     assert model.n_clusters_ == model.choice_.recommended == 2
     assert "(2 chosen)" in repr(model)
     with pytest.raises(ValueError, match="'auto'"):

@@ -118,6 +118,12 @@ def _clock(seconds: float) -> str:
     return f"{whole // 3600}:{whole // 60 % 60:02}:{whole % 60:02}"
 
 
+def say(progress: bool | None, text: str) -> None:
+    """Print a line to standard error, where a bar would be shown."""
+    if progress or (progress is None and sys.stderr.isatty()):
+        print(text, file=sys.stderr, flush=True)
+
+
 @contextmanager
 def counting(progress: bool | None, what: str, total: int) -> Iterator[Callable[[int], None]]:
     """A bar for work that is counted: call what is given with how many are done. Shown as in `open_progress`."""

@@ -25,6 +25,7 @@ from bmcd.histories import clicks_of_histories
 from bmcd.posterior import sample_posterior
 from bmcd.prediction import DRAWS
 from bmcd.priors import Priors
+from bmcd.progress import say
 from bmcd.recommendations import check_k, positions, recommendation_frame
 from bmcd.simulation import Simulation
 
@@ -156,6 +157,7 @@ class BMCD(BaseEstimator):  # type: ignore[misc]
                 progress=progress,
             )
             n_clusters = choice.recommended
+            say(progress, choice.reason)
         counted = () if self.distance == "footrule" else COUNTED
         found = sample_posterior(
             clicks,
