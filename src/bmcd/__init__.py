@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from bmcd import mallows
+    from bmcd import baselines, mallows
+    from bmcd.baselines import tune
     from bmcd.clicks import Clicks, ClicksError
     from bmcd.clusters import choose_n_clusters
     from bmcd.datasets import load_dataset
@@ -24,6 +25,7 @@ __all__ = [
     "Priors",
     "Simulation",
     "__version__",
+    "baselines",
     "choose_n_clusters",
     "evaluate",
     "load",
@@ -31,6 +33,7 @@ __all__ = [
     "mallows",
     "read_clicks",
     "simulate",
+    "tune",
 ]
 
 # Where each public name lives. They are loaded when first used, so that `import bmcd` costs next to nothing.
@@ -46,12 +49,13 @@ _HOME = {
     "load_dataset": "bmcd.datasets",
     "read_clicks": "bmcd.reading",
     "simulate": "bmcd.simulation",
+    "tune": "bmcd.baselines",
 }
 
 
 def __getattr__(name: str) -> Any:
-    if name == "mallows":
-        return importlib.import_module("bmcd.mallows")
+    if name in ("baselines", "mallows"):
+        return importlib.import_module(f"bmcd.{name}")
     if name in _HOME:
         return getattr(importlib.import_module(_HOME[name]), name)
     raise AttributeError(f"module 'bmcd' has no attribute {name!r}")

@@ -1,0 +1,95 @@
+"""ALS: collaborative filtering for implicit data, with the package `implicit`."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
+
+from bmcd.baselines.rival import Floats, Rival, check_count, check_number
+
+# Multiplications in one turn from which on several threads are used.
+WORTH_THREADS = 100_000_000
+
+
+class ALS(Rival):
+    """Factors of users and items by alternating least squares (Hu, Koren and Volinsky, 2008): the paper's CF.
+
+    What is made small is the sum over all users j and items i of c[i, j] (w[i, j] - u[j]'v[i])², plus
+    regularization (||U||² + ||V||²); w is 1 for a click and 0 otherwise. The confidence c is 1 + alpha for a click and 1 otherwise, as in
+    the article. (`implicit` itself would take alpha for the confidence of a click; it is given 1 + alpha.)
+
+    Needs ``pip install bmcd[baselines]``.
+
+    Parameters
+    ----------
+    factors
+        L in the paper: the length of u and v.
+    alpha
+        beta in the paper: how much more a click counts than none.
+    regularization
+        theta in the paper.
+    iterations
+        How often users and items take turns.
+
+    Attributes
+    ----------
+    user_factors_, item_factors_ : U and V
+
+    Examples
+    --------
+    >>> import bmcd
+    >>> simulation = bmcd.simulate(n_users=300, seed=1)
+    >>> model = ALS(factors=3).fit(simulation.clicks)
+    >>> model.user_factors_.shape, model.item_factors_.shape
+    ((300, 3), (50, 3))
+    """
+
+    def __init__(
+        self, factors: int = 8, *, alpha: float = 1.0, regularization: float = 1.0, iterations: int = 15
+    ) -> None:
+        self.factors = factors
+        self.alpha = alpha
+        self.regularization = regularization
+        self.iterations = iterations
+
+    def _check_settings(self) -> None:
+        check_count("factors", self.factors)
+        check_number("alpha", self.alpha)
+        check_number("regularization", self.regularization, above=0)
+        check_count("iterations", self.iterations)
+
+    def _learn(self, seed: int, n_threads: int | None) -> None:
+        try:
+            from implicit.cpu.als import AlternatingLeastSquares
+        except ImportError as error:
+            raise ImportError("ALS needs the package implicit: pip install bmcd[baselines]") from error
+        from scipy.sparse import csr_matrix
+
+        confidence = csr_matrix(self._clicked * (1.0 + self.alpha))
+        # One thread for linear algebra, or it and implicit's own threads take the cores from each other.
+        with threadpool_limits(1, "blas"):
+            model = AlternatingLeastSquares(
+                factors=self.factors,
+                regularization=self.regularization,
+                alpha=1.0,
+                iterations=self.iterations,
+                use_cg=False,
+                dtype=np.float64,
+                num_threads=n_threads or self._threads(),
+                random_state=seed,
+            )
+            model.fit(confidence, show_progress=False)
+        self.user_factors_: Floats = np.array(model.user_factors)
+        self.item_factors_: Floats = np.array(model.item_factors)
+
+    def _threads(self) -> int:
+        """All cores, unless the work of a turn is so little that threads would mostly wait for each other."""
+        work = self._clicked.nnz * self.factors**2 + sum(self._clicked.shape) * self.factors**3
+        return (os.cpu_count() or 1) if work > WORTH_THREADS else 1
+
+    def _scores(self, rows: NDArray[np.int64]) -> Floats:
+        scores: Floats = self.user_factors_[rows] @ self.item_factors_.T
+        return scores

@@ -1,0 +1,26 @@
+"""Popularity: everybody gets the most clicked items."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bmcd.baselines.rival import Floats, Rival
+
+
+class Popularity(Rival):
+    """Recommend what is clicked most; the score is the number of clicks.
+
+    Examples
+    --------
+    >>> from bmcd import Clicks
+    >>> clicks = Clicks.from_matrix([[1, 1, 0], [0, 1, 1], [0, 1, 1], [1, 0, 0]], items=["a", "b", "c"])
+    >>> Popularity().fit(clicks).recommend(1, users=[0, 3])["item"].tolist()
+    ['c', 'b']
+    """
+
+    def _learn(self, seed: int, n_threads: int | None) -> None:
+        self.counts_ = self._popularity
+
+    def _scores(self, rows: NDArray[np.int64]) -> Floats:
+        return np.tile(self.counts_, (len(rows), 1))

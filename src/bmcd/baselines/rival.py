@@ -1,0 +1,168 @@
+"""What the rivals have in common: everything but how they learn and score."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import NotFittedError
+
+from bmcd.clicks import Clicks
+from bmcd.recommendations import (
+    Lists,
+    best_items,
+    check_k,
+    clicked_mask,
+    order_of_ids,
+    positions,
+    recommendation_frame,
+)
+
+Floats = NDArray[np.float64]
+Matrix = sparse.csr_array[Any]
+
+# Scores held at once. A block of users has this many, so that a large catalogue does not fill the memory.
+BLOCK_SCORES = 4_000_000
+
+
+class Rival(BaseEstimator, ABC):  # type: ignore[misc]
+    """A method that gives every user a score for every item; a new one needs `_learn` and `_scores` alone.
+
+    Attributes
+    ----------
+    clicks_ : the clicks it was fitted to
+    """
+
+    clicks_: Clicks
+
+    def fit(
+        self, clicks: Any, *, seed: int = 0, n_threads: int | None = None, progress: bool | None = None
+    ) -> Self:
+        """Learn from clicks, and return self. What was learned before is forgotten.
+
+        Parameters
+        ----------
+        clicks
+            A `Clicks`, or a frame with the columns user and item.
+        seed
+            For methods that start at random; the same seed gives the same recommendations.
+        n_threads
+            For methods that use several (default: as many as cores). It never changes what is recommended.
+        progress
+            As in `BMCD.fit`; the rivals are quick and show nothing.
+        """
+        clicks = clicks if isinstance(clicks, Clicks) else Clicks.from_frame(clicks)
+        self._check_settings()
+        if hasattr(self, "clicks_"):
+            del self.clicks_  # a fit that fails leaves a model that is not fitted
+        # The methods count clicks, and sums of booleans would be booleans.
+        self._clicked: Matrix = sparse.csr_array(clicks.matrix, dtype=np.float64)
+        self._popularity: Floats = np.asarray(self._clicked.sum(axis=0), np.float64)
+        self._user_order, self._item_order = order_of_ids(clicks.users), order_of_ids(clicks.items)
+        self._learn(seed, n_threads)
+        self.clicks_ = clicks
+        return self
+
+    def recommend(self, k: int = 10, users: Iterable[Any] | None = None, items: Iterable[Any] | None = None) -> Any:
+        """The k unclicked items with the highest scores for each user.
+
+        A frame with the columns user, item, title (if items have titles), rank and score, in the ids and the frame
+        library of the clicks. Of items that score the same, the one more often clicked comes first, then the one
+        with the smaller id. A user with fewer than k items left gets fewer.
+
+        Parameters
+        ----------
+        k
+            How many.
+        users
+            Ids of users it was fitted to, in the order wanted; by default all.
+        items
+            Recommend only from these.
+        """
+        self._check_fitted()
+        k, clicks = check_k(k), self.clicks_
+        rows = np.arange(clicks.n_users)
+        if users is not None:
+            rows = positions(users, clicks.users, "user", "Only users it was fitted to get recommendations.")
+        allowed = np.ones(clicks.n_items, np.bool_)
+        if items is not None:
+            allowed[:] = False
+            allowed[positions(items, clicks.items, "item", "Only items it was fitted to can be recommended.")] = (
+                True
+            )
+        width = min(k, clicks.n_items)
+        parts: list[tuple[NDArray[np.int64], Floats]] = [(np.zeros((0, width), np.int64), np.zeros((0, width)))]
+        size = max(1, BLOCK_SCORES // self._width())
+        for start in range(0, len(rows), size):
+            block = rows[start : start + size]
+            parts.append(self._best(block, allowed, k))
+        chosen, score = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+        return recommendation_frame(clicks.users[rows], Lists(chosen, {"score": score}), clicks)
+
+    def _best(
+        self, rows: NDArray[np.int64], allowed: NDArray[np.bool_], k: int
+    ) -> tuple[NDArray[np.int64], Floats]:
+        score = self._scores(rows)
+        available = ~clicked_mask(self.clicks_.matrix, rows) & allowed
+        # Scores of some methods are tiny: a tie is to be one beside the user's highest score.
+        largest = np.abs(score).max(axis=1, keepdims=True)
+        scaled = score / np.where(largest > 0, np.minimum(largest, 1.0), 1.0)
+        second = np.broadcast_to(-self._popularity, score.shape)
+        best = best_items(scaled, available, k, self._item_order, second)
+        return best, np.take_along_axis(score, np.maximum(best, 0), axis=1)
+
+    def _check_settings(self) -> None:
+        """Raise ValueError if a setting makes no sense."""
+        return
+
+    @abstractmethod
+    def _learn(self, seed: int, n_threads: int | None) -> None:
+        """Learn from ``self._clicked``: users x items, 1 where there is a click."""
+
+    @abstractmethod
+    def _scores(self, rows: NDArray[np.int64]) -> Floats:
+        """Scores of the users in these rows, [row, item]; clicked items may have any."""
+
+    def _width(self) -> int:
+        """How many numbers `_scores` holds for one user."""
+        return self._clicked.shape[1]
+
+    def _check_fitted(self) -> None:
+        if not hasattr(self, "clicks_"):
+            name = type(self).__name__
+            raise NotFittedError(f"this {name} is not fitted yet: call fit(clicks) first.")
+
+    def __repr__(self, N_CHAR_MAX: int = 700) -> str:  # the name is scikit-learn's
+        own: str = super().__repr__(N_CHAR_MAX)
+        if not hasattr(self, "clicks_"):
+            return own
+        return f"{own}, fitted to {self.clicks_.n_users:,} users x {self.clicks_.n_items:,} items"
+
+
+def check_number(
+    name: str, value: Any, *, above: float | None = None, low: float = 0, high: float = np.inf
+) -> None:
+    """Raise ValueError unless the value is a number in [low, high], or (above, high].
+
+    >>> check_number("mixing", 0.5, high=1)
+    """
+    number = isinstance(value, int | float | np.number) and not isinstance(value, bool) and np.isfinite(value)
+    if number and value <= high and (value > above if above is not None else value >= low):
+        return
+    least = f"above {above:g}" if above is not None else f"{low:g} or more"
+    most = "" if np.isinf(high) else f", and at most {high:g}"
+    raise ValueError(f"{name} must be a number {least}{most}, but it is {value!r}.")
+
+
+def check_count(name: str, value: Any) -> None:
+    """Raise ValueError unless the value is a whole number, 1 or more.
+
+    >>> check_count("neighbours", 20)
+    """
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
+        raise ValueError(f"{name} must be a whole number, 1 or more, but it is {value!r}.")

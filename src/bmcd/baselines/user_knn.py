@@ -1,0 +1,46 @@
+"""UserKNN: what people with the same taste clicked."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bmcd.baselines.cosine import cosines, keep_nearest
+from bmcd.baselines.rival import Floats, Rival, check_count
+
+
+class UserKNN(Rival):
+    """Neighbours among the users, with the cosine of their clicks.
+
+    The score of an item is the sum of the similarities of those among the user's nearest ``neighbours`` who clicked
+    it.
+
+    Parameters
+    ----------
+    neighbours
+        How many of the most similar users count.
+
+    Examples
+    --------
+    >>> from bmcd import Clicks
+    >>> clicks = Clicks.from_matrix([[1, 1, 0, 0], [1, 1, 1, 0], [0, 0, 0, 1]], items=list("abcd"))
+    >>> UserKNN(neighbours=1).fit(clicks).recommend(1, users=[0])[["item", "score"]].round(4).values.tolist()
+    [['c', 0.8165]]
+    """
+
+    def __init__(self, neighbours: int = 200) -> None:
+        self.neighbours = neighbours
+
+    def _check_settings(self) -> None:
+        check_count("neighbours", self.neighbours)
+
+    def _learn(self, seed: int, n_threads: int | None) -> None:
+        return  # all that it needs are the clicks themselves
+
+    def _scores(self, rows: NDArray[np.int64]) -> Floats:
+        similarity = cosines(self._clicked[rows], self._clicked)
+        similarity[np.arange(len(rows)), rows] = 0.0  # nobody is a neighbour of their own
+        return np.asarray(keep_nearest(similarity, self.neighbours, self._user_order) @ self._clicked)
+
+    def _width(self) -> int:
+        return max(self._clicked.shape)

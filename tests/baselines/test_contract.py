@@ -1,0 +1,130 @@
+"""What every rival must do, whatever its method."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+
+import bmcd
+from bmcd import Clicks, baselines
+from bmcd.testing import check_recommender, example_clicks
+
+RIVALS = {
+    "Popularity": {},
+    "ItemKNN": {"neighbours": 3},
+    "UserKNN": {"neighbours": 3},
+    "EASE": {"regularization": 2.0},
+    "ALS": {"factors": 2, "iterations": 3},
+    "Diffusion": {"mixing": 0.3},
+}
+
+
+@pytest.fixture(params=RIVALS)
+def make(request, require):
+    if request.param == "ALS":
+        require("implicit")
+    return lambda: getattr(baselines, request.param)(**RIVALS[request.param])
+
+
+def test_the_contract_is_kept(make):
+    check_recommender(make)
+
+
+def test_scikit_learns_habits_are_kept(make):
+    model = make()
+    assert clone(model).get_params() == model.get_params()
+    assert not [name for name in vars(model) if name.endswith("_")]
+    assert repr(model).startswith(f"{type(model).__name__}(")
+    fitted = model.fit(example_clicks())
+    assert repr(fitted).endswith("fitted to 60 users x 12 items")
+    assert not hasattr(clone(fitted), "clicks_")
+
+
+def test_asking_too_early_says_what_to_do(make):
+    with pytest.raises(NotFittedError, match="call fit"):
+        make().recommend()
+
+
+def test_neither_threads_nor_the_order_of_rows_and_columns_matter(make):
+    clicks = example_clicks()
+    rng = np.random.default_rng(0)
+    users, items = rng.permutation(clicks.n_users), rng.permutation(clicks.n_items)
+    turned = Clicks.from_matrix(
+        clicks.matrix.toarray()[np.ix_(users, items)], users=clicks.users[users], items=clicks.items[items]
+    )
+    one = make().fit(clicks, n_threads=1).recommend(4)
+    pd.testing.assert_frame_equal(one, make().fit(clicks, n_threads=3).recommend(4))
+    if type(make()).__name__ not in ("ALS", "SparkALS"):  # these start at random, row by row
+        other = make().fit(turned).recommend(4, users=clicks.users)
+        pd.testing.assert_frame_equal(one, other)
+
+
+def test_blocks_of_users_make_no_difference(make, monkeypatch):
+    model = make().fit(example_clicks())
+    together = model.recommend(3)
+    monkeypatch.setattr(baselines.rival, "BLOCK_SCORES", 25)
+    pd.testing.assert_frame_equal(model.recommend(3), together)
+
+
+def test_users_and_items_without_clicks_are_no_trouble(make):
+    matrix = example_clicks().matrix.toarray()
+    matrix[5] = False
+    matrix[:, 4] = False
+    frame = make().fit(Clicks.from_matrix(matrix)).recommend(4)
+    assert (frame.groupby("user").size() >= 2).all()
+    assert np.isfinite(frame["score"]).all()
+
+
+def test_frames_are_clicks_too(make):
+    clicks = example_clicks()
+    frame = make().fit(clicks.to_frame()).recommend(2)
+    assert len(frame) == 2 * clicks.n_users
+
+
+def test_who_clicked_nothing_gets_what_is_popular(make):
+    """Every score is then 0, and of equal scores the more popular item comes first."""
+    matrix = example_clicks().matrix.toarray()
+    matrix[5] = False
+    clicks = Clicks.from_matrix(matrix)
+    popular = np.lexsort((np.arange(clicks.n_items), -matrix.sum(axis=0)))[:3]
+    assert make().fit(clicks).recommend(3, users=[5])["item"].tolist() == popular.tolist()
+
+
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [
+        ("ItemKNN", {"neighbours": 0}),
+        ("UserKNN", {"neighbours": 2.5}),
+        ("EASE", {"regularization": 0.0}),
+        ("EASE", {"regularization": float("nan")}),
+        ("ALS", {"factors": True}),
+        ("ALS", {"alpha": -1}),
+        ("ALS", {"regularization": 0}),
+        ("ALS", {"iterations": 0}),
+        ("Diffusion", {"mixing": 1.5}),
+        ("Diffusion", {"mixing": "half"}),
+    ],
+)
+def test_settings_without_sense_are_errors_that_name_them(name, settings):
+    with pytest.raises(ValueError, match=f"{next(iter(settings))} must be"):
+        getattr(baselines, name)(**settings).fit(example_clicks())
+
+
+def test_a_fit_that_fails_leaves_no_old_answers(monkeypatch):
+    model = baselines.EASE().fit(example_clicks())
+    with pytest.raises(ValueError, match="regularization"):
+        model.set_params(regularization=-1).fit(example_clicks())
+    model.recommend(1)  # settings are checked before anything is forgotten
+    monkeypatch.setattr(baselines.EASE, "_learn", lambda self, seed, n_threads: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        model.set_params(regularization=1.0).fit(example_clicks())
+    with pytest.raises(NotFittedError):
+        model.recommend(1)
+
+
+def test_public_names():
+    assert bmcd.tune is baselines.tune
+    assert callable(baselines.tune)
+    for name in baselines.__all__:
+        assert getattr(bmcd.baselines, name).__module__.startswith("bmcd.baselines.")
