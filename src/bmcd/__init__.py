@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from bmcd.clusters import choose_n_clusters
     from bmcd.datasets import load_dataset
     from bmcd.evaluation import evaluate
+    from bmcd.exposure import rerank, trade_off
     from bmcd.model_file import load
     from bmcd.priors import Priors
     from bmcd.reading import read_clicks
@@ -32,7 +33,9 @@ __all__ = [
     "load_dataset",
     "mallows",
     "read_clicks",
+    "rerank",
     "simulate",
+    "trade_off",
     "tune",
 ]
 
@@ -48,8 +51,10 @@ _HOME = {
     "evaluate": "bmcd.evaluation",
     "load_dataset": "bmcd.datasets",
     "read_clicks": "bmcd.reading",
+    "rerank": "bmcd.exposure",
     "simulate": "bmcd.simulation",
     "tune": "bmcd.baselines",
+    "trade_off": "bmcd.exposure",
 }
 
 

@@ -1,0 +1,163 @@
+"""The flow against everything tried out, and against a linear programme."""
+
+from itertools import combinations, product
+
+import numpy as np
+import pytest
+from scipy import optimize
+
+import bmcd
+from bmcd.exposure import ExposureError
+
+
+def by_brute_force(problem, cover=0):
+    """The greatest sum over all ways to give every user a list, or None."""
+    available = ~problem.clicks.matrix.toarray()
+    lists = [list(combinations(np.flatnonzero(own), min(problem.k, int(own.sum())))) for own in available]
+    best = None
+    for chosen in product(*lists):
+        count = np.bincount([i for own in chosen for i in own], minlength=len(problem.low))
+        if (count >= problem.low).all() and (count <= problem.high).all() and (count > 0).sum() >= cover:
+            total = sum(problem.score[u, i] for u, own in enumerate(chosen) for i in own)
+            best = total if best is None else max(best, total)
+    return best
+
+
+def by_milp(problem, cover):
+    """The same by scipy's mixed-integer solver: x for each pair, y for each item that is shown."""
+    available = ~problem.clicks.matrix.toarray()
+    n_users, n_items = available.shape
+    n = n_users * n_items
+    per_user = np.hstack([np.kron(np.eye(n_users), np.ones(n_items)), np.zeros((n_users, n_items))])
+    per_item = np.hstack([np.kron(np.ones(n_users), np.eye(n_items)), np.zeros((n_items, n_items))])
+    only_shown = per_item.copy()
+    only_shown[:, n:] = -np.eye(n_items)
+    covered = np.concatenate([np.zeros(n), np.ones(n_items)])[None]
+    demand = problem.demand()
+    found = optimize.milp(
+        np.concatenate([-problem.score.ravel(), np.zeros(n_items)]),
+        integrality=np.ones(n + n_items),
+        bounds=optimize.Bounds(0, np.concatenate([available.ravel().astype(float), np.ones(n_items)])),
+        constraints=[
+            optimize.LinearConstraint(per_user, demand, demand),
+            optimize.LinearConstraint(per_item, problem.low, problem.high),
+            optimize.LinearConstraint(only_shown, 0, np.inf),
+            optimize.LinearConstraint(covered, cover, np.inf),
+        ],
+    )
+    return -found.fun if found.success else None
+
+
+def solve(problem, cover=None):
+    return bmcd.rerank(problem.score, problem.k, clicks=problem.clicks, min_coverage=cover, **problem.limits())
+
+
+@pytest.mark.parametrize("ties", [False, True])
+def test_it_is_the_best_of_all(problems, exposure_of, rotating_seed, ties):
+    rng = np.random.default_rng(rotating_seed)
+    feasible = 0
+    for _ in range(60):
+        problem = problems(rng, n_users=4, n_items=4, k=int(rng.integers(1, 4)), spread=1, ties=ties)
+        cover = int(rng.integers(0, 5))
+        best = by_brute_force(problem, cover)
+        if best is None:
+            with pytest.raises(ExposureError):
+                solve(problem, cover)
+            continue
+        feasible += 1
+        found = solve(problem, cover)
+        assert found.after.total == pytest.approx(best, abs=found.largest_error + 1e-12)
+        assert found.largest_error < 1e-6
+        count = exposure_of(found.recommendations, problem.clicks)
+        assert (count == found.after.exposure).all()
+        assert (problem.low <= count).all()
+        assert (count <= problem.high).all()
+        assert (count > 0).sum() >= cover
+    assert feasible > 0
+
+
+def test_it_agrees_with_a_mixed_integer_programme(problems, rotating_seed):
+    rng = np.random.default_rng(rotating_seed)
+    for _ in range(12):
+        problem = problems(rng, n_users=25, n_items=9, k=3)
+        best = by_milp(problem, cover=8)
+        if best is None:
+            with pytest.raises(ExposureError):
+                solve(problem, 8)
+        else:
+            assert solve(problem, 8).after.total == pytest.approx(best, abs=1e-6)
+
+
+def test_lists_are_whole_and_best_first(problems, rotating_seed):
+    rng = np.random.default_rng(rotating_seed)
+    problem = problems(rng, n_users=40, n_items=8, k=3)
+    found = bmcd.rerank(problem.score, 3, clicks=problem.clicks, max_exposure=0.5, min_exposure=5)
+    frame = found.recommendations
+    assert frame.columns.tolist() == ["user", "item", "rank", "score"]
+    assert frame.groupby("user", sort=False).size().reindex(problem.clicks.users, fill_value=0).tolist() == list(
+        problem.demand()
+    )
+    assert not frame.duplicated(["user", "item"]).any()
+    assert (frame.groupby("user")["score"].diff().fillna(0) <= 1e-6).all()
+    assert (frame.groupby("user")["rank"].diff().fillna(1) == 1).all()
+    assert found.after.total == pytest.approx(frame["score"].sum())
+    assert found.after.exposure.min() >= 5
+    assert found.after.exposure.max() <= 20
+    # `evaluate` looks for everything that can be wrong with lists.
+    test = bmcd.Clicks.from_matrix(~problem.clicks.matrix.toarray(), problem.clicks.users, problem.clicks.items)
+    assert bmcd.evaluate(frame, problem.clicks, test).coverage == found.after.coverage
+
+
+def test_without_limits_that_bind_it_is_the_plain_list(problems, rotating_seed):
+    rng = np.random.default_rng(rotating_seed)
+    problem = problems(rng, n_users=30, n_items=8, k=3, ties=True)
+    plain = bmcd.rerank(problem.score, 3, clicks=problem.clicks)
+    loose = bmcd.rerank(problem.score, 3, clicks=problem.clicks, max_exposure=1.0, min_exposure=0)
+    assert plain.price == loose.price == plain.n_changed == plain.largest_error == 0
+    assert plain.recommendations.equals(loose.recommendations)
+
+
+def test_equal_scores_stay_where_they_were():
+    """All items tie: only what must move does."""
+    clicks = bmcd.Clicks.from_matrix(np.eye(6, 5))
+    found = bmcd.rerank(np.zeros((6, 5)), 2, clicks=clicks, min_exposure={4: 2})
+    plain = bmcd.rerank(np.zeros((6, 5)), 2, clicks=clicks)
+    assert plain.after.exposure[4] == 0
+    assert found.n_changed == 2
+    assert found.price == found.largest_error == 0
+
+
+@pytest.mark.parametrize("ties", [False, True])
+def test_the_order_of_users_and_items_changes_nothing(problems, rotating_seed, ties):
+    rng = np.random.default_rng(rotating_seed)
+    problem = problems(rng, n_users=40, n_items=9, k=3, ties=ties)
+    users, items = rng.permutation(40), rng.permutation(9)
+    other = bmcd.Clicks.from_matrix(
+        problem.clicks.matrix.toarray()[np.ix_(users, items)],
+        problem.clicks.users[users],
+        problem.clicks.items[items],
+    )
+    one = bmcd.rerank(problem.score, 3, clicks=problem.clicks, min_exposure=9)
+    two = bmcd.rerank(problem.score[np.ix_(users, items)], 3, clicks=other, min_exposure=9)
+    by = ["user", "rank"]
+    frames = [found.recommendations.sort_values(by).reset_index(drop=True) for found in (one, two)]
+    assert frames[0].equals(frames[1])
+
+
+def test_scale_and_shift_of_scores_change_nothing(problems, rotating_seed):
+    problem = problems(np.random.default_rng(rotating_seed), n_users=40, n_items=9, k=3)
+    one = bmcd.rerank(problem.score, 3, clicks=problem.clicks, min_exposure=8)
+    two = bmcd.rerank(-70 + 1e5 * problem.score, 3, clicks=problem.clicks, min_exposure=8)
+    same = ["user", "item", "rank"]
+    assert one.recommendations[same].equals(two.recommendations[same])
+    assert two.price == pytest.approx(1e5 * one.price, abs=two.largest_error)
+
+
+def test_the_price_rises_ever_more_steeply_with_coverage():
+    """The least price is a convex function of the number of items: each further item costs no less."""
+    rng = np.random.default_rng(3)
+    clicks = bmcd.Clicks.from_matrix(rng.random((50, 12)) < 0.1)
+    score = rng.random((50, 12)) * 0.2 + np.linspace(0.8, 0, 12)
+    prices = [bmcd.rerank(score, 2, clicks=clicks, min_coverage=m).price for m in range(2, 13)]
+    assert prices[-1] > 0
+    assert (np.diff(prices, 2) >= -1e-6).all()
