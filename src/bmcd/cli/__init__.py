@@ -14,6 +14,7 @@ from bmcd.cli.clusters import clusters
 from bmcd.cli.demo import demo
 from bmcd.cli.doctor import doctor
 from bmcd.cli.errors import Commands
+from bmcd.cli.evaluate import evaluate
 from bmcd.cli.explain import explain
 from bmcd.cli.fit import fit
 from bmcd.cli.recommend import recommend
@@ -48,6 +49,7 @@ for command, example in (
     (simulate, "bmcd simulate -o clicks.csv --users 500 --truth truth.csv"),
     (fit, "bmcd fit clicks.csv -o model.bmcd --titles items.csv --clusters 8"),
     (recommend, "bmcd recommend model.bmcd -k 5 -o recommendations.csv"),
+    (evaluate, "bmcd evaluate model.bmcd test.csv -k 10 --hit-rate 0.5"),
     (clusters, "bmcd clusters model.bmcd"),
     (explain, "bmcd explain model.bmcd ann A13"),
     (doctor, "bmcd doctor"),

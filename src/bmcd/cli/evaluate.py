@@ -1,0 +1,99 @@
+"""`bmcd evaluate`: how good a model's recommendations are on clicks it has not seen, and which cut-off to use."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from bmcd.cli.ids import own_ids
+from bmcd.cli.output import TABLES, check_output, console, print_json, say, write_frame
+
+if TYPE_CHECKING:
+    from bmcd.clicks import Clicks
+
+
+def evaluate(
+    model: Annotated[Path, typer.Argument(help="A model file, written by bmcd fit.")],
+    test: Annotated[Path, typer.Argument(help="Clicks it has not seen (csv, tsv, parquet), of the same users.")],
+    k: Annotated[int, typer.Option("-k", min=1, help="How many items for each user.")] = 10,
+    user_column: Annotated[str, typer.Option(help="The column of the clicks that says who.")] = "user",
+    item_column: Annotated[str, typer.Option(help="The column of the clicks that says what.")] = "item",
+    popular: Annotated[
+        int | None, typer.Option(min=0, help="How many items are popular, not rare; by default a fifth.")
+    ] = None,
+    hit_rate: Annotated[
+        float | None, typer.Option(min=0.0, max=1.0, help="Find the cut-off with which this share are hits.")
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Write the measures to a .csv, .parquet or .json file.")
+    ] = None,
+    threads: Annotated[int | None, typer.Option(min=1, help="By default one for each core.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Measure accuracy, diversity and calibration on held-out clicks, with 95 % intervals over users.
+
+    docs/evaluation.md defines every measure.
+    """
+    target = None if output is None else check_output(output, TABLES, [model, test])
+    import bmcd
+
+    fitted = bmcd.load(model)
+    if fitted.clicks_.n_users == 0:
+        raise ValueError("this model was saved without users (--no-clicks), so there is nobody to evaluate.")
+    truth = _as_known(bmcd.read_clicks(test, user_column, item_column), fitted.clicks_)
+    found = bmcd.evaluate(fitted.recommend(k, n_threads=threads), fitted.clicks_, truth, k=k, n_popular=popular)
+    calibration = found.calibration
+    assert calibration is not None  # BMCD gives probabilities
+    cutoff = None if hit_rate is None else calibration.cutoff_for(hit_rate)
+    table = found.to_frame(level=0.95)
+    if target is not None:
+        write_frame(table, target)
+    if as_json:
+        chosen = {} if hit_rate is None else {"hit_rate": hit_rate, "min_probability": cutoff}
+        print_json({"model": model, "test": test, "file": output, **found.to_dict(), **chosen})
+        return
+    if target is not None:
+        say(f"{len(table)} measures: {output}")
+    else:
+        _print(found, table)
+    if cutoff is not None:
+        say(f"To be right {hit_rate:.0%} of the time: bmcd recommend {model} -k {k} --min-probability {cutoff:.4f}")
+
+
+def _as_known(test: Clicks, known: Clicks) -> Clicks:
+    """The test clicks in the ids of the model, where they read the same."""
+    from dataclasses import replace
+
+    from bmcd.frames import objects
+
+    hint = "Leave them out of the test clicks: the model was not fitted to them."
+    ids = []
+    for own, of, what in ((test.users, known.users, "user"), (test.items, known.items, "item")):
+        ids.append(objects(own_ids([str(one) for one in own.tolist()], of, what, hint)))
+    return replace(test, users=ids[0], items=ids[1])
+
+
+def _print(found: Any, table: Any) -> None:
+    from rich.table import Table
+
+    say(
+        f"{found.n_hits:,} hits in {found.n_recommendations:,} recommendations to {found.n_users_with_list:,} users "
+        f"(k = {found.k}): {found.accuracy:.1%}. The mean probability given was "
+        f"{found.calibration.mean_probability:.1%}; docs/probabilities.md says why the two may differ."
+    )
+    measures = Table()
+    for name in ("measure", "value", "95 % interval"):
+        measures.add_column(name, justify="left" if name == "measure" else "right")
+    for name, value, low, high in table.itertuples(index=False):
+        measures.add_row(
+            name.replace("_", " "), f"{value:.4f}", "" if low != low or low is None else f"{low:.4f} to {high:.4f}"
+        )
+    console().print(measures)
+    cutoffs = Table(title="What a cut-off would do", title_justify="left")
+    for name in ("min. probability", "recommendations", "share kept", "hits"):
+        cutoffs.add_column(name, justify="right")
+    for row in found.calibration.cutoff_table().itertuples(index=False):
+        cutoffs.add_row(f"{row.cutoff:.2f}", f"{row.n:,}", f"{row.share:.1%}", f"{row.accuracy:.1%}")
+    console().print(cutoffs)
