@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from bmcd.clicks import Clicks, ClicksError
     from bmcd.clusters import choose_n_clusters
     from bmcd.datasets import load_dataset
-    from bmcd.evaluation import evaluate
+    from bmcd.evaluation import compare, evaluate
     from bmcd.exposure import rerank, trade_off
     from bmcd.model_file import load
     from bmcd.priors import Priors
@@ -28,6 +28,7 @@ __all__ = [
     "__version__",
     "baselines",
     "choose_n_clusters",
+    "compare",
     "evaluate",
     "load",
     "load_dataset",
@@ -47,6 +48,7 @@ _HOME = {
     "Priors": "bmcd.priors",
     "Simulation": "bmcd.simulation",
     "choose_n_clusters": "bmcd.clusters",
+    "compare": "bmcd.evaluation",
     "load": "bmcd.model_file",
     "evaluate": "bmcd.evaluation",
     "load_dataset": "bmcd.datasets",

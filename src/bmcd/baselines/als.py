@@ -17,9 +17,10 @@ WORTH_THREADS = 100_000_000
 class ALS(Rival):
     """Factors of users and items by alternating least squares (Hu, Koren and Volinsky, 2008): the paper's CF.
 
-    What is made small is the sum over all users j and items i of c[i, j] (w[i, j] - u[j]'v[i])², plus
-    regularization (||U||² + ||V||²); w is 1 for a click and 0 otherwise. The confidence c is 1 + alpha for a click and 1 otherwise, as in
-    the article. (`implicit` itself would take alpha for the confidence of a click; it is given 1 + alpha.)
+    What is made small is the sum over users j and items i of c[i, j] (w[i, j] - u[j]'v[i])², plus
+    regularization (||U||² + ||V||²); w is 1 for a click and 0 otherwise. The confidence c is 1 + alpha for a click
+    and 1 otherwise, as in the article. (`implicit` itself would take alpha for the confidence of a click; it is
+    given 1 + alpha.)
 
     Needs ``pip install bmcd[baselines]``.
 

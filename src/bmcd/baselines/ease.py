@@ -29,7 +29,7 @@ class EASE(Rival):
     [['b', 0.5]]
     """
 
-    def __init__(self, regularization: float = 100.0) -> None:
+    def __init__(self, regularization: float = 200.0) -> None:
         self.regularization = regularization
 
     def _check_settings(self) -> None:

@@ -29,7 +29,7 @@ class ItemKNN(Rival):
     [['b', 0.8165]]
     """
 
-    def __init__(self, neighbours: int = 50) -> None:
+    def __init__(self, neighbours: int = 200) -> None:
         self.neighbours = neighbours
 
     def _check_settings(self) -> None:

@@ -142,25 +142,41 @@ def paired_difference(
     >>> round(found.difference, 4), found.p_value
     (0.6667, 0.5)
     """
+    return paired_differences(a, b, [measure], level=level, resamples=resamples, seed=seed, test=test)[measure]
+
+
+def paired_differences(
+    a: Evaluation,
+    b: Evaluation,
+    measures: Sequence[str],
+    *,
+    level: float = 0.95,
+    resamples: int = 2000,
+    seed: int = 0,
+    test: Literal["t", "permutation"] = "t",
+) -> dict[str, PairedDifference]:
+    """`paired_difference` of several measures, in the time of one: they share the resamples."""
     if test not in ("t", "permutation"):
         raise ValueError(f"test must be 't' or 'permutation', but it is {test!r}.")
-    first, second = _aligned(a, b, measure)
-    draws = bootstrap([first, second], resamples, seed)
-    low, high, error = percentiles(draws[:, 0] - draws[:, 1], level)
-    p_value = _t_test(first, second) if test == "t" else _permutation_test(first, second, seed)
-    return PairedDifference(
-        measure=measure,
-        a=first.value,
-        b=second.value,
-        difference=first.value - second.value,
-        low=low,
-        high=high,
-        standard_error=error,
-        level=level,
-        p_value=p_value,
-        test=test,
-        n_users=len(first.numerator),
-    )
+    pairs = [_aligned(a, b, measure) for measure in measures]
+    draws = bootstrap([one for pair in pairs for one in pair], resamples, seed)
+    found = {}
+    for measure, (first, second), gap in zip(measures, pairs, (draws[:, ::2] - draws[:, 1::2]).T, strict=True):
+        low, high, error = percentiles(gap, level)
+        found[measure] = PairedDifference(
+            measure=measure,
+            a=first.value,
+            b=second.value,
+            difference=first.value - second.value,
+            low=low,
+            high=high,
+            standard_error=error,
+            level=level,
+            p_value=_t_test(first, second) if test == "t" else _permutation_test(first, second, seed),
+            test=test,
+            n_users=len(first.numerator),
+        )
+    return found
 
 
 def _aligned(a: Evaluation, b: Evaluation, measure: str) -> tuple[PerUser, PerUser]:
