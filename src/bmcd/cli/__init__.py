@@ -11,6 +11,7 @@ import typer
 
 from bmcd import __version__
 from bmcd.cli.clusters import clusters
+from bmcd.cli.compare import compare
 from bmcd.cli.demo import demo
 from bmcd.cli.doctor import doctor
 from bmcd.cli.errors import Commands
@@ -50,6 +51,7 @@ for command, example in (
     (fit, "bmcd fit clicks.csv -o model.bmcd --titles items.csv --clusters 8"),
     (recommend, "bmcd recommend model.bmcd -k 5 -o recommendations.csv"),
     (evaluate, "bmcd evaluate model.bmcd test.csv -k 10 --hit-rate 0.5"),
+    (compare, "bmcd compare comparison.toml -o comparison"),
     (clusters, "bmcd clusters model.bmcd"),
     (explain, "bmcd explain model.bmcd ann A13"),
     (doctor, "bmcd doctor"),

@@ -79,8 +79,8 @@ def _print(found: Any, table: Any) -> None:
     from rich.table import Table
 
     say(
-        f"{found.n_hits:,} hits in {found.n_recommendations:,} recommendations to {found.n_users_with_list:,} users "
-        f"(k = {found.k}): {found.accuracy:.1%}. The mean probability given was "
+        f"{found.n_hits:,} hits in {found.n_recommendations:,} recommendations to {found.n_users_with_list:,} "
+        f"users (k = {found.k}): {found.accuracy:.1%}. The mean probability given was "
         f"{found.calibration.mean_probability:.1%}; docs/probabilities.md says why the two may differ."
     )
     measures = Table()
