@@ -1,7 +1,7 @@
 """What the samplers reach: python benchmarks/sampler.py [simulation] [paper] [nrk] [scaling] [eshop] [ess]
 
-Without arguments everything is run, which takes about half an hour on two cores. Compilation is done beforehand and
-not counted. Seconds are of this machine; ratios within one run mean more.
+Without arguments everything is run, which takes about half an hour on two cores (`ess` alone: 5 minutes).
+Compilation is done beforehand and not counted. Seconds are of this machine; ratios within one run mean more.
 """
 
 from __future__ import annotations
@@ -10,18 +10,20 @@ import platform
 import resource
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
 import bmcd
 from bmcd.diagnostics import table, verdict
-from bmcd.draws import Draws
+from bmcd.draws import ChainRecord, Plan, Problem, joined
 from bmcd.exact_sampler import ExactSampler
 from bmcd.initial import initial_state
-from bmcd.kernels.state import make_data
+from bmcd.kernels.state import ChainState, make_data
 from bmcd.paper_sampler import PaperSampler
 from bmcd.posterior import posterior_probabilities, sample_posterior
 from bmcd.priors import Priors
+from bmcd.sampler import Sampler, sweeps
 
 
 def accuracy(probability: np.ndarray, truth: np.ndarray, k: int) -> float:
@@ -126,27 +128,59 @@ def eshop(n_chains: int = 4) -> None:
         print(f"    {verdict(draws).text}")
 
 
-def ess_per_second(draws: Draws, seconds: float) -> tuple[float, float]:
-    rows = table(draws)["ess_bulk"]
-    return rows["log joint"] / seconds, rows[[name for name in rows.index if "alpha" in name]].min() / seconds
+def chains_in(
+    seconds: float, sampler: Sampler, starts: list[ChainState], problem: Problem, thin: int
+) -> list[ChainRecord]:
+    """Chains of so many CPU seconds each, two at a time; a third is warm-up, the draws are those of the rest."""
+
+    def run(chain: int) -> ChainRecord:
+        state = starts[chain]
+        for plan, share in ((Plan(1, 1, 10**6), 1 / 3), (Plan(1, 8000, 0, thin), 2 / 3)):
+            # Another number for the second part, so that it has random numbers of its own.
+            record = ChainRecord(chain + len(starts) * (plan.warmup == 0), state, problem, plan)
+            began = time.thread_time()
+            for _ in sweeps(sampler, record):
+                if time.thread_time() - began >= share * seconds:
+                    break
+            state = record.state
+        return record
+
+    with ThreadPoolExecutor(2) as pool:
+        return list(pool.map(run, range(len(starts))))
 
 
-def ess() -> None:
-    """Effective samples per second, exact sampler against the paper's, same problem, same number of seconds."""
+def ess(chosen: tuple[str, ...] = ("simulation", "eshop"), n_chains: int = 4, of_budget: float = 1.0) -> None:
+    """Effective samples in the same CPU time from the same starts, exact sampler against the paper's."""
     train = bmcd.load_dataset("eshop").most_clicked(200).at_least(13).hold_out(10, seed=0)[0]
-    problems = {"simulation": (bmcd.simulate(seed=0).clicks, 3), "eshop": (train, 17)}
-    print("\nEffective samples per second          log joint   slowest alpha")
-    for name, (clicks, n_clusters) in problems.items():
-        found = {}
-        for sampler, thin in (("exact", 1), ("paper", 100)):
-            budget = {"draws": 100_000, "warmup": 20 * thin, "thin": thin, "chains": 2, "max_time": 90.0}
-            began = time.perf_counter()
-            draws = sample_posterior(clicks, n_clusters, sampler=sampler, seed=1, progress=False, **budget)
-            found[sampler] = ess_per_second(draws, time.perf_counter() - began)
-            joint, alpha = found[sampler]
-            print(f"  {name:<12} {sampler:<8} {draws.n_draws:6d} draws {joint:9.3f} {alpha:13.3f}")
-        ratios = [a / b for a, b in zip(found["exact"], found["paper"], strict=True)]
-        print(f"  {name:<12} exact / paper          {ratios[0]:9.0f} {ratios[1]:13.0f}")
+    problems = {"simulation": (bmcd.simulate(seed=0).clicks, 3, 24.0), "eshop": (train, 17, 36.0)}
+    print(
+        f"\nEffective samples (bulk) of {n_chains} chains from k-means: all together, and summed over single ones."
+    )
+    print("An R-hat, of all or of the worst single one, well above 1 means that they say little.")
+    for name in chosen:
+        clicks, n_clusters, budget = problems[name]
+        data, seconds = make_data(clicks.matrix), budget * of_budget
+        problem = Problem(clicks.n_users, clicks.n_items, n_clusters, "", {})
+        starts = [initial_state(clicks, n_clusters, seed=1, chain=chain) for chain in range(n_chains)]
+        print(f"  {name}, {seconds:g} CPU s a chain         draws   all: R-hat ESS   single: R-hat ESS   mean (sd)")
+        found: dict[str, list[tuple[float, float]]] = {"log joint": [], "slowest alpha": []}
+        for kind, thin in ((ExactSampler, 1), (PaperSampler, 10)):
+            records = chains_in(seconds, kind(data, n_clusters, Priors(), seed=1), starts, problem, thin)
+            draws = joined(records, 1, "", "time", "")
+            every, single = table(draws), [table(joined([record], 1, "", "time", "")) for record in records]
+            slowest = every[every.index.str.startswith("alpha")].ess_bulk.idxmin()
+            for what, row in zip(found, (every.loc["log joint"], every.loc[slowest]), strict=True):
+                rhat = max(chain.rhat[row.name] for chain in single)
+                within = sum(chain.ess_bulk[row.name] for chain in single)
+                found[what].append((row.ess_bulk, within))
+                print(
+                    f"    {kind.__name__} {row.name:<14} {draws.n_draws:5d} / {thin:<3d} {row.rhat:8.2f} "
+                    f"{row.ess_bulk:7.0f} {rhat:9.2f} {within:6.0f} "
+                    f"{row['mean']:9.7g} ({row.sd:.2g})"
+                )
+        for what, (exact, paper) in found.items():
+            together, single = (a / b for a, b in zip(exact, paper, strict=True))
+            print(f"    exact / paper, {what}: {together:.1f} together, {single:.1f} single chains")
 
 
 if __name__ == "__main__":
