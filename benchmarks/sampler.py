@@ -21,7 +21,8 @@ from bmcd.exact_sampler import ExactSampler
 from bmcd.initial import initial_state
 from bmcd.kernels.state import ChainState, make_data
 from bmcd.paper_sampler import PaperSampler
-from bmcd.posterior import posterior_probabilities, sample_posterior
+from bmcd.posterior import sample_posterior
+from bmcd.prediction import Predictor
 from bmcd.priors import Priors
 from bmcd.sampler import Sampler, sweeps
 
@@ -33,7 +34,7 @@ def accuracy(probability: np.ndarray, truth: np.ndarray, k: int) -> float:
 
 def compile_everything() -> None:
     clicks = bmcd.simulate(n_users=60, seed=0).clicks
-    posterior_probabilities(clicks, sample_posterior(clicks, 2, draws=2, warmup=2, chains=2), 5)
+    Predictor(sample_posterior(clicks, 2, draws=2, warmup=2, chains=2)).predict(clicks.matrix, 5)
     sample_posterior(clicks, 2, draws=2, warmup=2, chains=2, sampler="paper", count_k=(5,))
 
 
@@ -47,7 +48,8 @@ def simulation(seeds: int = 5) -> None:
         data = bmcd.simulate(seed=seed)
         began = time.perf_counter()
         draws = sample_posterior(data.clicks, 3, draws=20, warmup=15, chains=2, seed=seed, progress=False)
-        found = {k: posterior_probabilities(data.clicks, draws, k, max_draws=10).mean(axis=0) for k in (5, 10)}
+        predictor = Predictor(draws, max_draws=20)
+        found = {k: predictor.predict(data.clicks.matrix, k).probability for k in (5, 10)}
         seconds = time.perf_counter() - began
         row = [seconds]
         for k, probability in found.items():
@@ -120,10 +122,13 @@ def eshop(n_chains: int = 4) -> None:
         draws = sample_posterior(
             train, 17, draws=60, warmup=100, chains=n_chains, rank_scale=scale, seed=1, progress=False
         )
-        found = posterior_probabilities(train, draws, 10, max_draws=20)
+        found = [
+            Predictor(draws.of_chain(chain), max_draws=20).predict(train.matrix, 10).probability
+            for chain in range(n_chains)
+        ]
         seconds = time.perf_counter() - began
         singles = ", ".join(f"{accuracy(p, truth, 10):.2%}" for p in found)
-        averaged = accuracy(found.mean(axis=0), truth, 10)
+        averaged = accuracy(np.mean(found, axis=0), truth, 10)
         print(f"  {scale}: {seconds:.0f} s; single chains {singles}; averaged {averaged:.2%}")
         print(f"    {verdict(draws).text}")
 
