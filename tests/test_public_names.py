@@ -1,7 +1,7 @@
 import pytest
 
 import bmcd
-from bmcd import evaluation, mallows
+from bmcd import evaluation, exposure, mallows
 
 
 def test_every_public_name_is_there():
@@ -22,6 +22,13 @@ def test_a_module_never_stands_where_a_function_should():
         assert callable(getattr(mallows, name)) == (name != "DISTANCES")
     for name in mallows.DISTANCES:
         assert getattr(mallows, name)([[2, 1, 3]], [1, 2, 3]) == mallows.distance([[2, 1, 3]], [1, 2, 3], name)
+
+
+def test_rerank_and_trade_off_are_functions():
+    assert bmcd.rerank is exposure.rerank
+    assert bmcd.trade_off is exposure.trade_off
+    for name in exposure.__all__:
+        assert callable(getattr(exposure, name))
 
 
 def test_evaluate_is_the_function():

@@ -33,7 +33,8 @@ def test_its_own_ladder_goes_from_the_plain_lists_to_all_items(peaked):
     assert frame["accuracy"][2] == one.accuracy
     assert frame["hits"][2] == one.n_hits
     assert "min_coverage" in repr(found)
-    assert json.dumps(found.rows())
+    assert json.dumps(found.rows(), allow_nan=False)
+    assert found.to_frame("polars")["price_per_item"].is_nan().to_list() == [True, False, False, False]
 
 
 def test_where_all_items_are_shown_it_raises_the_floor():
@@ -68,12 +69,12 @@ def test_the_figure(peaked, require, tmp_path):
     figure = plot_trade_off(found)
     figure.savefig(tmp_path / "trade_off.png")
     assert (tmp_path / "trade_off.png").stat().st_size > 10_000
-    expected, real = figure.axes[0].lines
+    hits, price = figure.axes
+    expected, real = hits.lines
     assert expected.get_ydata().tolist() == [row["expected_hits"] for row in found.rows()]
     assert real.get_ydata().tolist() == [row["hits"] for row in found.rows()]
-    again = found.plot("gini", ax=figure.add_subplot())
-    assert again is figure
-    assert "Gini" in figure.axes[1].get_xlabel()
+    assert price.lines[0].get_ydata().tolist() == [row["given_up"] for row in found.rows()]
+    assert "Gini" in found.plot("gini").axes[1].get_xlabel()
     with pytest.raises(ValueError, match="x must be one of coverage"):
         found.plot("size")
 

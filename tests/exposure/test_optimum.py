@@ -127,6 +127,17 @@ def test_equal_scores_stay_where_they_were():
     assert found.price == found.largest_error == 0
 
 
+def test_nearly_equal_scores_stay_where_they_were():
+    """Scores within 1e-6 are a tie to the plain lists, and must be one to the flow."""
+    clicks = bmcd.Clicks.from_matrix(np.eye(6, 5))
+    score = np.tile([0.5, 0.5 + 4e-7, 0.5 + 8e-7, 0.1, 0.1], (6, 1))
+    found = bmcd.rerank(score, 1, clicks=clicks, min_exposure={4: 1})
+    assert found.before.exposure.tolist() == [5, 1, 0, 0, 0]
+    assert found.n_changed == 1
+    assert found.largest_error < 6e-6
+    assert found.after.total == pytest.approx(5 * (0.5 + 8e-7) + 0.1, abs=found.largest_error)
+
+
 @pytest.mark.parametrize("ties", [False, True])
 def test_the_order_of_users_and_items_changes_nothing(problems, rotating_seed, ties):
     rng = np.random.default_rng(rotating_seed)

@@ -41,7 +41,7 @@ class Solution(NamedTuple):
 
     chosen: Bools
     largest_error: float
-    """The sum of the scores is below the greatest possible one by no more than this: costs are rounded."""
+    """The sum of the scores is below the greatest possible one by no more than this, by ties and rounding."""
 
 
 def graph_solvers() -> tuple[Any, Any]:
@@ -56,8 +56,11 @@ def graph_solvers() -> tuple[Any, Any]:
 def best_flow(problem: Problem, score: NDArray[np.float64], plain: Bools) -> Solution | None:
     """The recommendations with the greatest sum of scores that keep the limits; None if there are none."""
     available = problem.available
-    n_recommendations = int(problem.demand.sum())
-    values = score[available]
+    # To the plain lists scores within 1e-6 are a tie, so an item left out can be better by that. It counts as equal
+    # here, or users whom no limit touches would get another list than without limits.
+    left_out = np.where(available & ~plain, score, -np.inf).max(axis=1, keepdims=True)
+    raised = np.where(plain, np.maximum(score, left_out), score)
+    values = raised[available]
     least, span = (float(values.min()), float(np.ptp(values))) if values.size else (0.0, 0.0)
     most = min(LARGEST_COST, ROOM // (sum(available.shape) + 2) ** 2)
     unit = span / most if span > 0 else 1.0
@@ -69,7 +72,8 @@ def best_flow(problem: Problem, score: NDArray[np.float64], plain: Bools) -> Sol
     chosen = np.zeros(available.shape, np.bool_)
     chosen[available] = flow > 0
     # Rounding moves each recommendation by half a unit, here and in the true optimum; STAY by STAY units.
-    return Solution(chosen, n_recommendations * (1 + STAY) * unit if span > 0 else 0.0)
+    by_rounding = int(problem.demand.sum()) * (1 + STAY) * unit if span > 0 else 0.0
+    return Solution(chosen, by_rounding + float((raised - score)[available].sum()))
 
 
 def widest_coverage(problem: Problem) -> int:

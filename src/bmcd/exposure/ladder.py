@@ -59,27 +59,28 @@ class TradeOff:
             rows.append(row)
         return rows
 
-    def _step(self, i: int) -> float:
-        """What each item gained since the rung before has cost; nan where none was gained."""
+    def _step(self, i: int) -> float | None:
+        """What each item gained since the rung before has cost; None where none was gained."""
         if i == 0:
-            return float("nan")
+            return None
         last, own = self.rerankings[i - 1], self.rerankings[i]
         gained = own.after.n_shown - last.after.n_shown
-        return (own.price - last.price) / gained if gained > 0 else float("nan")
+        return (own.price - last.price) / gained if gained > 0 else None
 
     def to_frame(self, library: Library | None = None) -> Any:
         """Return a frame with a row for each rung; docs/rerank.md says what the columns are."""
         import narwhals as nw
 
         rows = self.rows()
-        data = {name: [row[name] for row in rows] for name in rows[0]}
+        # nan, not None: also a column without any number is one of floats.
+        data = {name: [np.nan if row[name] is None else row[name] for row in rows] for name in rows[0]}
         return nw.from_dict(data, backend=library or self.rerankings[0].clicks.library).to_native()
 
-    def plot(self, x: str | None = None, ax: Any = None) -> Figure:
+    def plot(self, x: str | None = None) -> Figure:
         """Draw it, see `plot_trade_off`."""
         from bmcd.exposure.plot import plot_trade_off
 
-        return plot_trade_off(self, x, ax)
+        return plot_trade_off(self, x)
 
     def __repr__(self) -> str:
         first = self.rerankings[0]

@@ -22,12 +22,13 @@ DEFAULT = {"min_coverage": "coverage", "min_exposure": "least_shown", "max_expos
 EXPECTED, REAL = "#0072B2", "#D55E00"
 
 
-def plot_trade_off(trade_off: TradeOff, x: str | None = None, ax: Any = None) -> Figure:
-    """Draw expected hits against what they are given up for; with test clicks also the real hits.
+def plot_trade_off(trade_off: TradeOff, x: str | None = None) -> Figure:
+    """Draw expected hits, and below them what is given up, against what it is given up for.
 
-    The axis on the right has the same as a share of all recommendations, the accuracy. ``x`` is "coverage",
-    "items_shown", "gini", "least_shown" or "most_shown"; by default what the ladder moves. Without probabilities
-    the real hits are drawn alone, or the sum of the scores if there are no test clicks. ``ax``: axes to draw in.
+    With test clicks the real hits are drawn too; without probabilities, instead of expected ones (or the sum of the
+    scores, if there are no test clicks). Axes on the right have shares: of the recommendations, which is the
+    accuracy, and of the plain lists' hits. ``x`` is "coverage", "items_shown", "gini", "least_shown" or
+    "most_shown"; by default what the ladder moves.
 
     >>> import bmcd
     >>> sim = bmcd.simulate(n_users=60, seed=1)
@@ -41,48 +42,35 @@ def plot_trade_off(trade_off: TradeOff, x: str | None = None, ax: Any = None) ->
     x = x or DEFAULT[trade_off.ladder]
     if x not in BELOW:
         raise ValueError(f"x must be one of {', '.join(BELOW)}, but it is {x!r}.")
-    rows = trade_off.rows()
-    first = trade_off.rerankings[0]
+    rows, first = trade_off.rows(), trade_off.rerankings[0]
+    along = [row[x] for row in rows]
     # No pyplot: a figure made here is the caller's alone, and needs no screen.
-    figure = ax.figure if ax is not None else Figure(figsize=(7, 4.5), layout="constrained")
-    ax = ax if ax is not None else figure.add_subplot()
-    below = [row[x] for row in rows]
-    has_probability, real = first.value == "probability", trade_off.evaluations is not None
-    if has_probability:
-        ax.plot(below, [row["expected_hits"] for row in rows], "o-", color=EXPECTED, label="expected hits")
-    if real:
-        ax.plot(below, [row["hits"] for row in rows], "s--", color=REAL, label="real hits (test)")
-    if not has_probability and not real:
-        ax.plot(below, [row["score"] for row in rows], "o-", color=EXPECTED, label="sum of scores")
-    ax.set_xlabel(BELOW[x])
-    ax.set_title(f"{first.clicks.n_users:,} users, {first.clicks.n_items:,} items, k = {first.k}")
-    ax.grid(alpha=0.3)
-    ax.spines["top"].set_visible(False)
-    if has_probability or real:
-        ax.set_ylabel("hits")
-        total = first.after.n_recommendations
-        share = ax.secondary_yaxis("right", functions=(lambda hits: 100 * hits / total, lambda s: s * total / 100))
-        share.set_ylabel("% of recommendations")
-    else:
-        ax.set_ylabel("sum of scores")
+    figure = Figure(figsize=(7, 6), layout="constrained")
+    above, below = figure.subplots(2, 1, sharex=True, height_ratios=[3, 2])
+    total, what = ("expected_hits", "expected hits") if first.value == "probability" else ("score", "sum of scores")
+    hits = total == "expected_hits" or trade_off.evaluations is not None
+    if total == "expected_hits" or trade_off.evaluations is None:
+        above.plot(along, [row[total] for row in rows], "o-", color=EXPECTED, label=what)
+    if trade_off.evaluations is not None:
+        above.plot(along, [row["hits"] for row in rows], "s--", color=REAL, label="real hits (test)")
+    below.plot(along, [row["given_up"] for row in rows], "o-", color=EXPECTED)
+    if hits:
+        _percent(above, first.after.n_recommendations, "% of recommendations")
+    if first.before.total > 0:
+        _percent(below, first.before.total, "% of plain lists")
+    above.set_ylabel("hits" if hits else what)
+    below.set_ylabel(f"{what}\ngiven up")
+    below.set_xlabel(BELOW[x])
+    above.set_title(f"{first.clicks.n_users:,} users, {first.clicks.n_items:,} items, k = {first.k}")
+    above.legend(frameon=False, loc="best")
+    for ax in (above, below):
+        ax.grid(alpha=0.3)
+        ax.spines["top"].set_visible(False)
     if x == "gini":
-        ax.invert_xaxis()  # to the right is more even, as it is with coverage
-    ax.legend(frameon=False, loc="best")
-    for i, row in enumerate(rows):
-        if (
-            i
-            and (has_probability or not real)
-            and row["given_up"] > 0
-            and (i == len(rows) - 1 or i == len(rows) // 2)
-        ):
-            name = "expected_hits" if has_probability else "score"
-            ax.annotate(
-                f"-{row['given_up_share']:.1%}",
-                (row[x], row[name]),
-                xytext=(0, 8),
-                textcoords="offset points",
-                ha="right",
-                color=EXPECTED,
-                fontsize=9,
-            )
+        below.invert_xaxis()  # to the right is more even, as it is with coverage; the axis is shared
     return figure
+
+
+def _percent(ax: Any, whole: float, label: str) -> None:
+    axis = ax.secondary_yaxis("right", functions=(lambda y: 100 * y / whole, lambda share: share * whole / 100))
+    axis.set_ylabel(label)

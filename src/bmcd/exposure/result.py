@@ -81,7 +81,7 @@ class Reranking:
     n_users_changed: int
     """Users whose list is another one."""
     largest_error: float
-    """`after.total` is below the greatest total possible within the limits by this at most: costs are rounded."""
+    """`after.total` is below the greatest total possible within the limits by this at most, by rounding."""
     clicks: Clicks
 
     @property
