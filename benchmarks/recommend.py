@@ -32,9 +32,8 @@ def measure(name: str, clicks: bmcd.Clicks, n_alone: int = 200, n_together: int 
     known = seconds(model.recommend, 10, users=clicks.users[:n_together]) / len(histories)
     active = (model._answers.predictor(100).memberships(clicks.matrix[:100]) > 0).sum(axis=2).mean()
     print(f"\n{name}: {active:.1f} of 17 clusters matter for a user in a draw")
-    print(
-        f"  one new person: median {np.median(alone) * 1e3:.1f} ms, 90 % within {np.quantile(alone, 0.9) * 1e3:.1f} ms"
-    )
+    median, most = np.quantile(alone, [0.5, 0.9]) * 1e3
+    print(f"  one new person: median {median:.1f} ms, 90 % within {most:.1f} ms")
     print(f"  {len(histories)} new people in one call: {together * 1e3:.1f} ms each")
     print(f"  {len(histories)} users of the fit in one call: {known * 1e3:.1f} ms each")
     with tempfile.TemporaryDirectory() as folder:
