@@ -2,15 +2,15 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-deep lint format types bench clean
+.PHONY: demo test test-deep lint format types bench java clean
 
 demo: .venv/core
 	$(BIN)/bmcd demo
 
-test: .venv/all lint types
+test: java .venv/all lint types
 	BMCD_REQUIRE_ALL=1 $(BIN)/python -m pytest -q -n 2 -m "not deep"
 
-test-deep: .venv/all
+test-deep: java .venv/all
 	BMCD_REQUIRE_ALL=1 BMCD_DEEP=1 $(BIN)/python -m pytest -q -n 2
 
 lint: .venv/all
@@ -23,6 +23,10 @@ format: .venv/all
 
 types: .venv/all
 	$(BIN)/mypy
+
+# Spark's ALS needs it.
+java:
+	@scripts/need_java.sh
 
 bench: .venv/all
 	$(BIN)/python benchmarks/exact_sums.py

