@@ -37,6 +37,8 @@ def test_spark_als(require, monkeypatch, capfd):
     popular = np.argsort(-alone.sum(axis=0), kind="stable")[:2]
     shown = SparkALS(2, iterations=2).fit(Clicks.from_matrix(alone), **one_thread).recommend(2, users=[5])
     assert shown["item"].tolist() == popular.tolist()
+    # Without it Java's stack overflows when there are many turns.
+    assert spark_session.spark_session(1).sparkContext.getCheckpointDir() is not None
     assert capfd.readouterr() == ("", "")
 
 

@@ -42,7 +42,7 @@ class SparkALS(Rival):
     """
 
     def __init__(
-        self, factors: int = 8, *, alpha: float = 1.0, regularization: float = 0.1, iterations: int = 15
+        self, factors: int = 16, *, alpha: float = 5.0, regularization: float = 1.0, iterations: int = 15
     ) -> None:
         self.factors = factors
         self.alpha = alpha

@@ -11,6 +11,8 @@ import subprocess
 import tempfile
 import threading
 import warnings
+from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -52,7 +54,19 @@ def spark_session(n_threads: int) -> Any:
         if SparkContext._active_spark_context is None:
             check_java()
             _start(n_threads)
-        return SparkSession.builder.getOrCreate()
+        session = SparkSession.builder.getOrCreate()
+        if session.sparkContext.getCheckpointDir() is None:
+            # Without it MLlib remembers every turn, and Java's stack overflows after some dozens of them.
+            session.sparkContext.setCheckpointDir(tempfile.mkdtemp(prefix="checkpoints-", dir=_folder()))
+        return session
+
+
+@cache
+def _folder() -> Path:
+    """For all that Spark writes; removed at the end."""
+    folder = Path(tempfile.mkdtemp(prefix="bmcd-spark-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
 
 
 def _start(n_threads: int) -> None:
@@ -60,7 +74,7 @@ def _start(n_threads: int) -> None:
 
     launch_gateway: Any = importlib.import_module("pyspark.java_gateway").launch_gateway  # it has no types
 
-    folder = Path(tempfile.mkdtemp(prefix="bmcd-spark-"))
+    folder = _folder()
     logging, log = folder / "log4j2.properties", folder / "log.txt"
     logging.write_text(LOG_SETTINGS)
     settings = {
@@ -84,12 +98,12 @@ def _start(n_threads: int) -> None:
         except Exception as error:
             raise JavaError(f"Spark does not start: {error} {log.read_text()[-2000:]}\n{INSTALL_JAVA}") from error
     context = SparkContext(conf=conf, gateway=gateway)
-    atexit.register(_end, context, folder)
+    atexit.register(_end, context)
 
 
-def _end(context: Any, folder: Path) -> None:
-    context.stop()
-    shutil.rmtree(folder, ignore_errors=True)
+def _end(context: Any) -> None:
+    with suppress(Exception):  # Java may be gone already
+        context.stop()
 
 
 def check_java() -> str:
