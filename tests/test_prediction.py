@@ -80,8 +80,10 @@ def test_draws_are_taken_evenly_and_equally_of_all_chains(draws):
     predictor = Predictor(draws, max_draws=4)
     assert predictor.chosen.tolist() == [0, 5]
     np.testing.assert_array_equal(predictor.alpha[2:], draws.alpha[1, [0, 5]])
-    with pytest.raises(ValueError, match="at least the number of chains, 2"):
-        Predictor(draws, max_draws=1)
+    assert Predictor(draws, max_draws=1).n_draws == 2  # one of each chain
+    assert Predictor(draws, max_draws=None).n_draws == 12
+    with pytest.raises(ValueError, match="at least 1"):
+        Predictor(draws, max_draws=0)
 
 
 def test_standard_error_agrees_with_arviz(p_value):

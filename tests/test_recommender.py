@@ -123,7 +123,7 @@ def test_ties_go_by_the_consensus_then_by_id():
 
 def test_ties_of_the_model_are_broken_by_the_consensus(model, clicks):
     """A user with many clicks has exchangeable items: equal probabilities, listed by mean consensus rank."""
-    predictor = model._answers.predictor(100)
+    predictor = model._answers.predictor(None)
     people = clicks.matrix[np.diff(clicks.matrix.indptr) >= 6]
     found = predictor.predict(people, 3)
     lists = best_items(found.probability, ~people.toarray(), 3, np.arange(12), found.mean_rank)

@@ -22,8 +22,10 @@ Floats = NDArray[np.float64]
 # more than this times the number of clusters (on eshop with 17 clusters: by 3e-6, where the Monte Carlo error is
 # 1e-2) and saves a third of the time.
 NEGLIGIBLE = 1e-5
-# Draws used, over all chains, unless the caller says otherwise. They are summed out exactly, so more change little.
-DRAWS = 100
+# Draws used, over all chains, unless the caller says otherwise. Given a draw all else is summed out, so few are
+# enough: on eshop (4 chains, 17 clusters) 40 differ from 100 by 0.0024, where the Monte Carlo error, which is mostly
+# that between the chains, is 0.0127 with 100 and 0.0129 with 40.
+DRAWS = 40
 # Batches of draws, over all chains, from which Monte Carlo standard errors are taken.
 BATCHES = 20
 # Users in one block, and numbers in the arrays of a block.
@@ -47,7 +49,7 @@ class Predictor:
 
     A probability is the mean over draws of sum_c P(z = c | clicks) P(item among the next k | clicks, z = c), both
     with the user's latent ranking summed out. Of the draws of every chain an equal number is used, evenly spaced,
-    ``max_draws`` in all (None: all).
+    about ``max_draws`` in all (None: all).
 
     The Monte Carlo standard error is the larger of two: that between the means of the chains, and that between the
     means of consecutive batches within them (ArviZ's takes a millisecond for a single probability). The first sees
@@ -59,11 +61,11 @@ class Predictor:
     def __init__(self, draws: Draws, max_draws: int | None = DRAWS) -> None:
         if draws.problem.options["distance"] != "footrule":
             raise ValueError("exact probabilities are for the footrule; others have the counts of count_k.")
-        if max_draws is not None and max_draws < draws.n_chains:
-            raise ValueError(f"max_draws must be at least the number of chains, {draws.n_chains}: {max_draws}.")
+        if max_draws is not None and max_draws < 1:
+            raise ValueError(f"max_draws must be at least 1, or None for all, but it is {max_draws}.")
         self.n_chains, self.n_items = draws.n_chains, draws.problem.n_items
         self.scale = draws.problem.options["rank_scale"]
-        per_chain = min(draws.n_draws, draws.n_draws if max_draws is None else max_draws // self.n_chains)
+        per_chain = min(draws.n_draws, draws.n_draws if max_draws is None else max(max_draws // self.n_chains, 1))
         batches = min(-(-BATCHES // self.n_chains), per_chain)
         chosen = np.linspace(0, draws.n_draws - 1, per_chain).round().astype(int)
         self.rho = draws.rho[:, chosen].reshape(-1, *draws.rho.shape[2:]).astype(np.int64)

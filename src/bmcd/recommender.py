@@ -226,7 +226,8 @@ class BMCD(BaseEstimator):  # type: ignore[misc]
         min_probability
             Leave out recommendations less probable than this; `cutoff_curve` helps to choose it.
         max_draws
-            How many draws to use, over all chains; None for all.
+            How many of the draws to use, over all chains, evenly spaced; None for all. `mcse` shows what that
+            costs: mostly nothing, since chains differ more than the draws of a chain.
 
         Examples
         --------

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bmcd.kernels.labels import likelihoods
-from bmcd.mallows.scan import Cluster, cluster_tables
+from bmcd.mallows.scan import Cluster, Shared, cluster_tables
 from bmcd.mallows.scan_top import top_probabilities_user
 from bmcd.mallows.scan_users import sorted_positions
 
@@ -34,17 +34,23 @@ def _fill(shared, alpha, beta, decay, finish, finish_scale, log_z):
         decay[c], finish[c], finish_scale[c] = one.decay, one.finish, one.finish_scale
 
 
-@numba.njit(cache=True, nogil=True)
-def keep_tables(shared, alpha, n_kept):
-    """Tables of the first ``n_kept`` draws of alpha[draw, cluster]: O(n^2) each in time and in memory."""
+def keep_tables(shared: Shared, alpha: NDArray[np.float64], n_kept: int) -> Tables:
+    """Tables of the first ``n_kept`` draws of alpha[draw, cluster]: O(n^2) each in time and in memory.
+
+    Allocated by NumPy, which asks for large pages: reading here and there in hundreds of megabytes is faster then.
+    """
     shape = (n_kept, alpha.shape[1])
     n, width = shared.gaps.size, shared.twice.size
-    beta, log_z = np.empty(shape), np.empty(shape)
-    decay = np.empty((*shape, shared.gap_values.size, width))
-    finish, finish_scale = np.empty((*shape, n + 1, width + 1)), np.empty((*shape, n + 1))
+    kept = Tables(
+        np.empty(shape),
+        np.empty((*shape, shared.gap_values.size, width)),
+        np.empty((*shape, n + 1, width + 1)),
+        np.empty((*shape, n + 1)),
+        np.empty(shape),
+    )
     for s in range(n_kept):
-        _fill(shared, alpha[s], beta[s], decay[s], finish[s], finish_scale[s], log_z[s])
-    return Tables(beta, decay, finish, finish_scale, log_z)
+        _fill(shared, alpha[s], kept.beta[s], kept.decay[s], kept.finish[s], kept.finish_scale[s], kept.log_z[s])
+    return kept
 
 
 @numba.njit(cache=True, nogil=True)
@@ -52,8 +58,12 @@ def tables_of_draw(shared, alpha, kept, s):
     """Tables of draw s, out of those kept or made now."""
     if s < kept.beta.shape[0]:
         return Tables(kept.beta[s], kept.decay[s], kept.finish[s], kept.finish_scale[s], kept.log_z[s])
-    made = keep_tables(shared, alpha[s : s + 1], 1)
-    return Tables(made.beta[0], made.decay[0], made.finish[0], made.finish_scale[0], made.log_z[0])
+    n_clusters, n, width = alpha.shape[1], shared.gaps.size, shared.twice.size
+    beta, log_z, finish_scale = np.empty(n_clusters), np.empty(n_clusters), np.empty((n_clusters, n + 1))
+    decay = np.empty((n_clusters, shared.gap_values.size, width))
+    finish = np.empty((n_clusters, n + 1, width + 1))
+    _fill(shared, alpha[s], beta, decay, finish, finish_scale, log_z)
+    return Tables(beta, decay, finish, finish_scale, log_z)
 
 
 @numba.njit(cache=True, nogil=True)
