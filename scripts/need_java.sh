@@ -14,7 +14,7 @@ if [ "${found:-0}" -ge 17 ]; then exit 0; fi
 if [ -z "${JAVA_HOME:-}" ] && [ -f /etc/debian_version ] && [ "$(id -u)" = 0 ] && command -v apt-get > /dev/null; then
   echo "Installing Java 17, which the tests of Spark's ALS need (once) ..."
   export DEBIAN_FRONTEND=noninteractive
-  apt-get update -qq
+  apt-get update -qq || true # an old index may do
   if apt-get install -y -qq --no-install-recommends openjdk-17-jre-headless > /dev/null; then exit 0; fi
   # Newer releases have left Java 17 behind.
   apt-get install -y -qq --no-install-recommends default-jre-headless > /dev/null

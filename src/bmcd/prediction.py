@@ -23,8 +23,8 @@ Floats = NDArray[np.float64]
 # 1e-2) and saves a third of the time.
 NEGLIGIBLE = 1e-5
 # Draws used, over all chains, unless the caller says otherwise. Given a draw all else is summed out, so few are
-# enough: on eshop (4 chains, 17 clusters) 40 differ from 100 by 0.0024, where the Monte Carlo error, which is mostly
-# that between the chains, is 0.0127 with 100 and 0.0129 with 40.
+# enough: on eshop (4 chains, 17 clusters) 40 differ from 100 by 0.0024, where the Monte Carlo error, mostly that
+# between the chains, is 0.0127 with 100 and 0.0129 with 40.
 DRAWS = 40
 # Batches of draws, over all chains, from which Monte Carlo standard errors are taken.
 BATCHES = 20
