@@ -51,12 +51,19 @@ def best_items(
     order = np.argsort(-ranked, axis=1, kind="stable")
     in_order = np.take_along_axis(ranked, order, axis=1)
     group = np.zeros((n_users, n_items), np.int64)
+    highest, n_decided = in_order[:, 0].copy(), n_items
+    settled = np.zeros(n_users, np.bool_)
     with np.errstate(invalid="ignore"):  # -inf minus -inf
-        highest = in_order[:, 0].copy()
         for j in range(1, n_items):
-            lower = (highest - in_order[:, j] > TIE) | (np.isfinite(highest) & np.isneginf(in_order[:, j]))
-            highest[lower] = in_order[lower, j]
+            lower = (highest - in_order[:, j] > TIE) | (np.isneginf(in_order[:, j]) & (highest > -np.inf))
+            highest = np.where(lower, in_order[:, j], highest)
             group[:, j] = group[:, j - 1] + lower
+            if j >= k:
+                settled |= lower | np.isneginf(highest)
+                if settled.all():  # nobody's k-th can be tied with anything from here on
+                    n_decided = j
+                    break
+    order, group = order[:, :n_decided], group[:, :n_decided]
     keys: list[NDArray[Any]] = [id_order[order], group]
     if second is not None:
         keys.insert(1, np.take_along_axis(second, order, axis=1))
