@@ -20,7 +20,13 @@ NEEDED = (
     "arviz-base", "arviz-stats", "narwhals", "numba", "numpy", "pandas", "pyarrow", "rich", "scikit-learn", "scipy",
     "threadpoolctl", "typer",
 )  # fmt: skip
-EXTRA = {"polars": "answers in polars frames"}
+EXTRA = {
+    "polars": "answers in polars frames",
+    "implicit": "ALS",
+    "pyspark": "SparkALS",
+    "ortools": "rerank",
+    "matplotlib": "plots",
+}
 LITTLE = 500e6  # bytes of memory or disk with which even the bundled data are tight
 
 
