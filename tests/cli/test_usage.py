@@ -12,7 +12,10 @@ COMMANDS = [command.callback.__name__ for command in app.registered_commands]
 
 
 def test_all_commands_are_there():
-    assert COMMANDS == ["demo", "simulate", "fit", "recommend", "clusters", "explain", "doctor"]
+    assert COMMANDS == [
+        *("demo", "simulate", "fit", "recommend", "evaluate", "compare"),
+        *("clusters", "explain", "doctor"),
+    ]
 
 
 @pytest.mark.parametrize("command", COMMANDS)
