@@ -12,10 +12,10 @@ COMMANDS = [command.callback.__name__ for command in app.registered_commands]
 
 
 def test_all_commands_are_there():
-    assert COMMANDS == [
+    assert [
         *("demo", "simulate", "fit", "recommend", "evaluate", "compare"),
         *("clusters", "explain", "doctor"),
-    ]
+    ] == COMMANDS
 
 
 @pytest.mark.parametrize("command", COMMANDS)
