@@ -2,7 +2,6 @@
 
 import json
 import struct
-import time
 
 import numpy as np
 import pandas as pd
@@ -213,7 +212,4 @@ def test_other_files_are_refused(tmp_path, saved):
 
 def test_loading_reads_and_nothing_more(saved):
     """Opening a file computes nothing that a question did not ask for."""
-    began = time.perf_counter()
-    model = bmcd.load(saved)
-    assert not model._answers._made
-    assert time.perf_counter() - began < 5
+    assert not bmcd.load(saved)._answers._made

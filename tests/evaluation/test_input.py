@@ -1,7 +1,6 @@
 """What `evaluate` takes and refuses, and the forms its result comes in."""
 
 import json
-import time
 
 import numpy as np
 import pandas as pd
@@ -163,8 +162,8 @@ def test_the_result_reads_well(full):
     assert text.endswith("rare: not among the 2 most clicked of 9 items)")
 
 
-def test_the_size_of_the_papers_data_takes_well_below_a_second():
-    """7,872 users, 200 items, 10 recommendations each; the best of three, since the machine may be busy."""
+def test_the_size_of_the_papers_data():
+    """7,872 users, 200 items, 10 recommendations each, half of them hits."""
     rng = np.random.default_rng(0)
     n_users, n_items, k = 7872, 200, 10
     order = np.argsort(rng.random((n_users, n_items)) * np.arange(1, n_items + 1), axis=1)
@@ -175,9 +174,4 @@ def test_the_size_of_the_papers_data_takes_well_below_a_second():
     train, test = (Clicks.from_matrix(part, *ids) for part in parts)
     frame = pd.DataFrame({"user": np.repeat(train.users, k), "item": train.items[order[:, 15:25].ravel()]})
     frame = frame.assign(rank=np.tile(np.arange(1, k + 1), n_users), probability=rng.random(n_users * k))
-    taken = []
-    for _ in range(3):
-        start = time.perf_counter()
-        assert bmcd.evaluate(frame, train, test).accuracy == 0.5
-        taken.append(time.perf_counter() - start)
-    assert min(taken) < 1
+    assert bmcd.evaluate(frame, train, test).accuracy == 0.5
