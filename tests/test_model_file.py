@@ -189,6 +189,7 @@ def text(values):
         lambda header, arrays: arrays.pop("draws/alpha"),
         lambda header, arrays: arrays.pop("clicks/starts"),
         lambda header, arrays: arrays.update(extra=np.zeros(1)),
+        lambda header, arrays: arrays.update({"draws/tally": np.zeros(1)}),
         lambda header, arrays: header["run"].pop("note"),
     ],
 )

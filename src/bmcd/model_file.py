@@ -150,6 +150,10 @@ def _draws(
     if ks and with_tally:
         shape = (plan.n_chains, len(ks), problem.n_users, problem.n_items)
         tally = _array(arrays, "draws/tally", "<i4", shape)
+        if (arrays["draws/n_tallied"] < 1).any():
+            raise ValueError("counts must be of at least one draw of each chain")
+    elif "draws/tally" in arrays:
+        raise ValueError("there are counts, but the options name none, or the users are left out")
     if run["stopped"] not in STOPPED or not (isinstance(run["note"], str) and isinstance(run["caveat"], str)):
         raise ValueError(f"stopped is {shown(run['stopped'])}")
     return Draws(
