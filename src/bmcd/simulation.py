@@ -59,6 +59,18 @@ class Simulation:
         n_clicked = np.diff(self.clicks.matrix.indptr)[:, None]
         return Clicks.from_matrix((self.ranks > n_clicked) & (self.ranks <= n_clicked + k))
 
+    def true_memberships(self) -> NDArray[np.float64]:
+        """P(user belongs to cluster | clicks) with the true parameters, users x clusters.
+
+        >>> simulate(n_users=30, seed=1).true_memberships().sum(axis=1).round(9).max()
+        np.float64(1.0)
+        """
+        log_p = log_likelihood(self.clicks, self.rho, self.alpha, rank_scale=self.rank_scale)
+        log_p += np.log(np.bincount(self.labels, minlength=len(self.rho)))
+        weight: NDArray[np.float64] = np.exp(log_p - log_p.max(axis=1, keepdims=True))
+        weight /= weight.sum(axis=1, keepdims=True)
+        return weight
+
     def true_probabilities(self, k: int) -> NDArray[np.float64]:
         """P(item among the user's next k | clicks) with the true parameters, users x items: the limit.
 
@@ -67,10 +79,7 @@ class Simulation:
         >>> simulate(n_users=30, seed=1).true_probabilities(5).sum().round(9)
         np.float64(150.0)
         """
-        log_p = log_likelihood(self.clicks, self.rho, self.alpha, rank_scale=self.rank_scale)
-        log_p += np.log(np.bincount(self.labels, minlength=len(self.rho)))
-        weight = np.exp(log_p - log_p.max(axis=1, keepdims=True))
-        weight /= weight.sum(axis=1, keepdims=True)
+        weight = self.true_memberships()
         top = top_probabilities(self.clicks, self.rho, self.alpha, k, rank_scale=self.rank_scale)
         mixed: NDArray[np.float64] = np.einsum("jic,jc->ji", top, weight)
         return mixed
