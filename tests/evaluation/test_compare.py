@@ -151,8 +151,7 @@ def test_text_markdown_and_rich_show_every_model(found):
     assert max(map(len, shown.splitlines())) <= 80
 
 
-def test_the_plot_has_a_point_for_each_model(found, require):
-    require("matplotlib")
+def test_the_plot_has_a_point_for_each_model(found):
     axes = found.plot("novelty", "accuracy").axes[0]
     assert axes.get_legend_handles_labels()[1] == list(found.entries)
     assert (axes.get_xlabel(), axes.get_ylabel()) == ("novelty", "accuracy")
@@ -160,8 +159,7 @@ def test_the_plot_has_a_point_for_each_model(found, require):
         found.plot("beauty")
 
 
-def test_all_is_saved(found, tmp_path, require):
-    require("matplotlib")
+def test_all_is_saved(found, tmp_path):
     folder = found.save(tmp_path / "new" / "folder")
     assert {path.name for path in folder.iterdir()} == {
         *("table.csv", "table.md", "comparison.json", "config.json"),

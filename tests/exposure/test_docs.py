@@ -2,8 +2,7 @@ import doctest
 from pathlib import Path
 
 
-def test_the_examples_of_the_docs_run(require, tmp_path, monkeypatch):
-    require("matplotlib")
+def test_the_examples_of_the_docs_run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     file = Path(__file__).parents[2] / "docs" / "rerank.md"
     result = doctest.testfile(str(file), module_relative=False, raise_on_error=True)

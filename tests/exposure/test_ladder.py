@@ -62,8 +62,7 @@ def test_ladders_one_can_ask_for(peaked):
         bmcd.trade_off(score, 2, clicks=clicks, min_exposure=1)
 
 
-def test_the_figure(peaked, require, tmp_path):
-    require("matplotlib")
+def test_the_figure(peaked, tmp_path):
     score, clicks, test = peaked
     found = bmcd.trade_off(score, 2, clicks=clicks, value="probability", test=test, steps=4)
     figure = plot_trade_off(found)
@@ -79,8 +78,7 @@ def test_the_figure(peaked, require, tmp_path):
         found.plot("size")
 
 
-def test_scores_are_not_drawn_as_hits(peaked, require):
-    require("matplotlib")
+def test_scores_are_not_drawn_as_hits(peaked):
     score, clicks, test = peaked
     alone = bmcd.trade_off(score, 2, clicks=clicks, min_exposure=[0, 2])
     assert alone.plot().axes[0].get_ylabel() == "sum of scores"

@@ -17,15 +17,14 @@ from typing import Any, Literal, NamedTuple
 from bmcd.cli.output import bytes_in_words, file_size
 
 NEEDED = (
-    "arviz-base", "arviz-stats", "narwhals", "numba", "numpy", "pandas", "pyarrow", "rich", "scikit-learn", "scipy",
-    "threadpoolctl", "typer",
+    "arviz-base", "arviz-stats", "matplotlib", "narwhals", "numba", "numpy", "pandas", "pyarrow", "rich",
+    "scikit-learn", "scipy", "threadpoolctl", "typer",
 )  # fmt: skip
 EXTRA = {
     "polars": "answers in polars frames",
     "implicit": "ALS",
     "pyspark": "SparkALS",
     "ortools": "rerank",
-    "matplotlib": "plots",
 }
 LITTLE = 500e6  # bytes of memory or disk with which even the bundled data are tight
 

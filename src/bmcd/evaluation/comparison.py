@@ -159,20 +159,16 @@ class Comparison:
         )
 
     def plot(self, x: str = "coverage", y: str = "accuracy") -> Figure:
-        """One measure against another, a point a model, with the intervals; a matplotlib figure.
-
-        Needs ``pip install bmcd[plots]``.
-        """
+        """One measure against another, a point a model, with the intervals; a matplotlib figure."""
         from bmcd.evaluation.comparison_plot import plot
 
         return plot(self, x, y)
 
-    def save(self, folder: str | Path, *, plots: bool | None = None) -> Path:
+    def save(self, folder: str | Path, *, plots: bool = True) -> Path:
         """Write table.csv, table.md, comparison.json, config.json and plots into a folder, and return it.
 
         config.json says what the comparison was made of: versions, seed, options, models with their settings, and
-        the hashes of the clicks. ``plots`` (default: if matplotlib is installed) adds accuracy against coverage and
-        against novelty.
+        the hashes of the clicks. ``plots`` adds accuracy against coverage and against novelty.
         """
         from bmcd.evaluation.comparison_files import save
 

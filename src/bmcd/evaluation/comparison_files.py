@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import importlib.metadata
-import importlib.util
 import json
 import math
 import platform
@@ -23,14 +22,14 @@ PACKAGES = ("bmcd", "numpy", "scipy", "scikit-learn", "numba", "implicit", "pysp
 PLOTS = ("coverage", "novelty")
 
 
-def save(comparison: Comparison, folder: Path, plots: bool | None) -> Path:
+def save(comparison: Comparison, folder: Path, plots: bool) -> Path:
     """Write everything; see `Comparison.save`."""
     folder.mkdir(parents=True, exist_ok=True)
     comparison.table.to_csv(folder / "table.csv", index=False)
     (folder / "table.md").write_text(comparison.to_markdown(), encoding="utf-8")
     write_json(folder / "comparison.json", numbers_of(comparison))
     write_json(folder / "config.json", config_of(comparison))
-    if plots or (plots is None and importlib.util.find_spec("matplotlib")):
+    if plots:
         for measure in PLOTS:
             comparison.plot(measure, "accuracy").savefig(folder / f"accuracy_{measure}.png", dpi=150)
     return folder

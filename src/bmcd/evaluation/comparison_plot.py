@@ -15,10 +15,7 @@ MARKERS = "osD^vP*X<"
 
 def plot(comparison: Comparison, x: str, y: str) -> Figure:
     """A point a model, with its name and, where the measures have them, its intervals."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise ImportError("plots need the package matplotlib: pip install bmcd[plots]") from error
+    from matplotlib.figure import Figure  # here, because it takes time that most comparisons need not spend
 
     known = comparison._measures()
     for name in (x, y):

@@ -35,10 +35,8 @@ def plot_trade_off(trade_off: TradeOff, x: str | None = None) -> Figure:
     >>> found = bmcd.trade_off(sim.true_probabilities(3), 3, min_exposure=[0, 1, 2], clicks=sim.clicks)
     >>> plot_trade_off(found).savefig("trade_off.png")
     """
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise ImportError("the plot needs Matplotlib: pip install 'bmcd[plots]'") from error
+    from matplotlib.figure import Figure  # here, because it takes time that most callers need not spend
+
     x = x or DEFAULT[trade_off.ladder]
     if x not in BELOW:
         raise ValueError(f"x must be one of {', '.join(BELOW)}, but it is {x!r}.")
