@@ -19,6 +19,7 @@ from bmcd.cli.evaluate import evaluate
 from bmcd.cli.explain import explain
 from bmcd.cli.fit import fit
 from bmcd.cli.recommend import recommend
+from bmcd.cli.reproduce import reproduce
 from bmcd.cli.simulate import simulate
 
 app = typer.Typer(
@@ -57,3 +58,4 @@ for command, example in (
     (doctor, "bmcd doctor"),
 ):
     app.command(epilog=f"Example: {example}")(command)
+app.add_typer(reproduce, name="reproduce")

@@ -17,7 +17,10 @@ NEXT = (5, 10)
 # Of 50 items the paper calls the 20 most clicked popular.
 N_POPULAR = 20
 # Of the paper's tables, extended to where nothing is kept.
-CUTOFFS = {5: (0.10, 0.15, 0.20, 0.25, 0.30, 0.35, 0.40), 10: (0.20, 0.25, 0.30, 0.35, 0.40, 0.45, 0.50, 0.55, 0.60)}
+CUTOFFS = {
+    5: (0.10, 0.15, 0.20, 0.25, 0.30, 0.35, 0.40),
+    10: (0.20, 0.25, 0.30, 0.35, 0.40, 0.45, 0.50, 0.55, 0.60),
+}
 MEASURES = ("accuracy", "coverage", "correct_coverage", "intra_list_similarity", "novelty")
 
 
@@ -173,7 +176,7 @@ def _measured(evaluation: Evaluation) -> Result:
 
 
 def _aligned_alpha(alpha: np.ndarray[Any, Any], rho: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Clusters in the same order in all chains: by the rank of the first item, which sets the paper's three apart."""
+    """Clusters in one order in all chains: by the rank of the first item, which sets the paper's three apart."""
     order = np.argsort(rho[:, :, :, 0].mean(axis=1), axis=1)
     return np.take_along_axis(alpha, order[:, None, :], axis=2)
 

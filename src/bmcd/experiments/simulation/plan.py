@@ -46,15 +46,20 @@ FULL = Size(
     runs=20,
     n_users=3000,
     candidates=(2, 3, 4, 5, 6, 7, 8),
-    draws=30,
-    warmup=30,
-    choice_draws=30,
-    choice_warmup=30,
+    draws=20,
+    warmup=20,
+    choice_draws=20,
+    choice_warmup=20,
     trace_draws=400,
     trace_warmup=100,
     chains=2,
     folds=10,
-    grid={"factors": [2, 3, 4], "alpha": [0.3, 1.0, 4.0], "regularization": [3.0, 10.0, 30.0, 60.0], "iterations": [30]},
+    grid={
+        "factors": [2, 3, 4],
+        "alpha": [0.3, 1.0, 4.0],
+        "regularization": [3.0, 10.0, 30.0],
+        "iterations": [30],
+    },
     spark_runs=3,
     spark_folds=10,
     spark_grid={"factors": [3, 5], "alpha": [1.0], "regularization": [0.3, 1.0, 3.0]},
@@ -105,8 +110,8 @@ def tasks_of(size: Size) -> list[Task]:
             arguments = {**data, "n_clusters": c, **sweeps, "keep": run == calibrated}
             found.append(Task(_name(run, f"bmcd-{c}"), measure.bmcd, arguments, 20 + 2 * c))
         choice = {"draws": size.choice_draws, "warmup": size.choice_warmup, "chains": size.chains}
-        arguments = {**data, "candidates": list(size.candidates), **choice}
-        found.append(Task(_name(run, "held-out"), measure.held_out_likelihood, arguments, 75))
+        likelihood = {**data, "candidates": list(size.candidates), **choice}
+        found.append(Task(_name(run, "held-out"), measure.held_out_likelihood, likelihood, 75))
         tuning = {"grid": dict(size.grid), "folds": size.folds}
         for k in measure.NEXT:
             found.append(Task(_name(run, f"als-{k}"), measure.als, {**data, "k": k, **tuning}, 50))

@@ -1,0 +1,157 @@
+"""Tasks are kept, made again only when they must be, and do not depend on how many run at a time."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from bmcd.experiments.tasks import Task, TaskError, need, run_tasks
+
+
+def square(x, counter=None):
+    if counter is not None:
+        with open(counter, "a") as file:
+            file.write("x")
+    return {"square": x * x, "root": x**0.5}
+
+
+def fail(x):
+    raise ValueError(f"{x} is too much")
+
+
+def die():
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def wait(seconds):
+    time.sleep(seconds)
+    return {}
+
+
+def _anybody_left(group):
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def done(counter):
+    return len(counter.read_text()) if counter.exists() else 0
+
+
+@pytest.mark.parametrize("n_workers", [1, 2])
+def test_results_do_not_depend_on_the_number_of_workers(tmp_path, n_workers):
+    tasks = [Task(f"part/{x}", square, {"x": x}, seconds=x) for x in range(5)]
+    found = run_tasks(tasks, tmp_path, n_workers=n_workers, progress=False)
+    assert found == {f"part/{x}": {"square": x * x, "root": x**0.5} for x in range(5)}
+    assert sorted(path.name for path in tmp_path.rglob("*") if path.is_file()) == [f"{x}.json" for x in range(5)]
+
+
+def test_a_kept_result_is_not_made_again(tmp_path):
+    counter = tmp_path / "counter"
+    task = Task("one", square, {"x": 3, "counter": str(counter)})
+    for _ in range(2):
+        assert run_tasks([task], tmp_path, n_workers=1)["one"]["square"] == 9
+    assert done(counter) == 1
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda kept: {**kept, "version": "0.0.0"},
+        lambda kept: {**kept, "arguments": {"x": 4}},
+        lambda kept: {**kept, "run": "elsewhere.square"},
+        lambda kept: {key: value for key, value in kept.items() if key != "result"},
+        lambda kept: {**kept, "result": [1]},
+        lambda kept: [],
+    ],
+)
+def test_a_result_made_otherwise_is_made_again(tmp_path, spoil):
+    counter = tmp_path / "counter"
+    task = Task("one", square, {"x": 3, "counter": str(counter)})
+    run_tasks([task], tmp_path, n_workers=1)
+    file = task.file(tmp_path)
+    file.write_text(json.dumps(spoil(json.loads(file.read_text()))))
+    assert run_tasks([task], tmp_path, n_workers=1)["one"]["square"] == 9
+    assert done(counter) == 2
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b'{"result": {"sq', b"\xff\xfe", b"null"])
+def test_a_broken_file_is_made_again(tmp_path, content):
+    task = Task("one", square, {"x": 3})
+    task.file(tmp_path).write_bytes(content)
+    assert run_tasks([task], tmp_path, n_workers=1)["one"]["square"] == 9
+
+
+@pytest.mark.parametrize("n_workers", [1, 2])
+def test_a_failure_is_named_and_the_others_are_kept(tmp_path, n_workers):
+    tasks = [Task("bad", fail, {"x": 7}, seconds=9), *(Task(f"good-{x}", square, {"x": x}) for x in range(3))]
+    with pytest.raises(TaskError, match=r"1 of 4 tasks failed(.|\n)*bad: ValueError: 7 is too much"):
+        run_tasks(tasks, tmp_path, n_workers=n_workers, progress=False)
+    assert sorted(path.stem for path in tmp_path.glob("*.json")) == ["good-0", "good-1", "good-2"]
+
+
+def test_a_killed_worker_is_an_error_that_says_what_to_do(tmp_path):
+    with pytest.raises(TaskError, match="--workers 1"):
+        run_tasks([Task("a", die), Task("b", die)], tmp_path, n_workers=2, progress=False)
+
+
+def test_a_result_that_is_no_number_is_an_error_not_a_broken_file(tmp_path):
+    with pytest.raises(TaskError, match="ValueError"):
+        run_tasks([Task("nan", dict, {"x": float("nan")})], tmp_path, n_workers=1)
+    assert not list(tmp_path.iterdir())
+
+
+def test_names_must_differ(tmp_path):
+    with pytest.raises(ValueError, match="same name"):
+        run_tasks([Task("a", dict), Task("a", dict)], tmp_path)
+
+
+def test_what_is_missing_is_said_at_once():
+    with pytest.raises(TaskError, match=r"pip install 'bmcd\[baselines\]'"):
+        need("no_such_package", "baselines")
+
+
+def test_ctrl_c_ends_the_workers_and_keeps_what_is_done(tmp_path):
+    code = (
+        "import sys\nfrom pathlib import Path\nfrom bmcd.experiments.tasks import Task, run_tasks\n"
+        "sys.path.insert(0, sys.argv[2])\nimport test_tasks\n"
+        "if __name__ == '__main__':\n"
+        "    tasks = [Task('quick', test_tasks.square, {'x': 2}, 9)]\n"
+        "    tasks += [Task(f'slow-{i}', test_tasks.wait, {'seconds': 60}) for i in range(3)]\n"
+        "    run_tasks(tasks, Path(sys.argv[1]), n_workers=2)\n"
+    )
+    script = tmp_path / "study.py"
+    script.write_text(code)
+    folder = tmp_path / "results"
+    command = [sys.executable, str(script), str(folder), os.path.dirname(__file__)]
+    # A test run started in the background ignores SIGINT, and its children would too.
+    heed = lambda: signal.signal(signal.SIGINT, signal.default_int_handler)  # noqa: E731
+    with subprocess.Popen(command, stderr=subprocess.PIPE, start_new_session=True, preexec_fn=heed) as process:
+        while not (folder / "quick.json").exists() and process.poll() is None:
+            time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=50)
+    assert b"KeyboardInterrupt" in said
+    # The workers are gone: nobody is left in the process group.
+    until = time.monotonic() + 20
+    while _anybody_left(process.pid) and time.monotonic() < until:
+        time.sleep(0.1)
+    assert not _anybody_left(process.pid)
+    assert [path.name for path in folder.iterdir()] == ["quick.json"]
+
+
+def test_the_bar_counts_what_was_kept(tmp_path, capsys):
+    tasks = [Task(f"{x}", square, {"x": x}) for x in range(3)]
+    run_tasks(tasks[:1], tmp_path, n_workers=1, progress=False)
+    assert capsys.readouterr().err == ""
+    run_tasks(tasks, tmp_path, n_workers=1, progress=True, what="squares")
+    shown = capsys.readouterr().err
+    assert "squares" in shown
+    assert "3/3" in shown
+    assert "left" in shown
