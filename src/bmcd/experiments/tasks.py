@@ -160,7 +160,8 @@ def _attempt(task: Task, folder: Path) -> Result | str:
 
 
 def _prepare_worker() -> None:
-    """One thread, as there is a process for each core; and Ctrl-C is the parent's to answer."""
+    """One thread, as there is a process a core; Ctrl-C is the parent's to answer, and the bar alone speaks."""
+    os.environ["BMCD_QUIET"] = "1"
     import numba
     from threadpoolctl import threadpool_limits
 
@@ -188,7 +189,11 @@ def _bar(
         *columns, console=Console(stderr=True, force_terminal=progress or None), speed_estimate_period=3600
     ) as bar:
         shown = bar.add_task(
-            what, total=sum(task.seconds for task in open_tasks), done=done, of=len(tasks), last=""
+            what,
+            total=sum(task.seconds for task in open_tasks),
+            done=done,
+            of=len(tasks),
+            last="starting; the first time, code is compiled",
         )
 
         def show(task: Task) -> None:
