@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from bmcd.cli.ids import own_ids
+from bmcd.cli.ids import as_known
 from bmcd.cli.output import TABLES, check_output, console, print_json, say, write_frame
-
-if TYPE_CHECKING:
-    from bmcd.clicks import Clicks
 
 
 def evaluate(
@@ -42,7 +39,7 @@ def evaluate(
     fitted = bmcd.load(model)
     if fitted.clicks_.n_users == 0:
         raise ValueError("this model was saved without users (--no-clicks), so there is nobody to evaluate.")
-    truth = _as_known(bmcd.read_clicks(test, user_column, item_column), fitted.clicks_)
+    truth = as_known(bmcd.read_clicks(test, user_column, item_column), fitted.clicks_)
     found = bmcd.evaluate(fitted.recommend(k, n_threads=threads), fitted.clicks_, truth, k=k, n_popular=popular)
     calibration = found.calibration
     assert calibration is not None  # BMCD gives probabilities
@@ -60,19 +57,6 @@ def evaluate(
         _print(found, table)
     if cutoff is not None:
         say(f"To be right {hit_rate:.0%} of the time: bmcd recommend {model} -k {k} --min-probability {cutoff:.4f}")
-
-
-def _as_known(test: Clicks, known: Clicks) -> Clicks:
-    """The test clicks in the ids of the model, where they read the same."""
-    from dataclasses import replace
-
-    from bmcd.frames import objects
-
-    hint = "Leave them out of the test clicks: the model was not fitted to them."
-    ids = []
-    for own, of, what in ((test.users, known.users, "user"), (test.items, known.items, "item")):
-        ids.append(objects(own_ids([str(one) for one in own.tolist()], of, what, hint)))
-    return replace(test, users=ids[0], items=ids[1])
 
 
 def _print(found: Any, table: Any) -> None:

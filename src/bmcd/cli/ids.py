@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from bmcd.clicks import Clicks
+
 
 def own_ids(wanted: list[str], known: NDArray[Any], what: str, hint: str) -> list[Any]:
     """The model's ids that read like these; `UnknownIdError` lists those that do not, and ends with ``hint``.
@@ -23,6 +25,19 @@ def own_ids(wanted: list[str], known: NDArray[Any], what: str, hint: str) -> lis
     found = [by_text.get(text, text) for text in wanted]
     positions(found, known, what, hint)  # refuses those it does not know
     return found
+
+
+def as_known(test: Clicks, known: Clicks) -> Clicks:
+    """The test clicks in the ids of the model, where they read the same."""
+    from dataclasses import replace
+
+    from bmcd.frames import objects
+
+    hint = "Leave them out of the test clicks: the model was not fitted to them."
+    ids = []
+    for own, of, what in ((test.users, known.users, "user"), (test.items, known.items, "item")):
+        ids.append(objects(own_ids([str(one) for one in own.tolist()], of, what, hint)))
+    return replace(test, users=ids[0], items=ids[1])
 
 
 def texts_of(known: NDArray[Any]) -> dict[str, Any]:

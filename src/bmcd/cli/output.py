@@ -5,41 +5,39 @@ from __future__ import annotations
 import json
 import math
 import os
-import secrets
 import sys
-import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any
 
 import typer
+
+from bmcd.writing import OutputError, check_place, plain, replacing
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+__all__ = [
+    "MODELS",
+    "TABLES",
+    "OutputError",
+    "bytes_in_words",
+    "check_output",
+    "complain",
+    "console",
+    "file_size",
+    "plain",
+    "print_json",
+    "replacing",
+    "rows_of",
+    "say",
+    "write_frame",
+    "write_json",
+]
+
 TABLES = (".csv", ".parquet", ".json")
 MODELS = (".bmcd",)
-# Marks that turn the direction of writing, and so can make a title look like something else.
-_DIRECTION = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
-
-
-class OutputError(Exception):
-    """A file cannot be written; the message names it."""
-
-
-def plain(text: object) -> str:
-    r"""Text on one line without anything that a terminal would obey.
-
-    >>> plain("a\x1b[31m\nb") == "a\ufffd[31m b"
-    True
-    """
-    # Spaces first: line ends and tabs are control characters too.
-    return "".join(" " if c.isspace() else "\ufffd" if _is_control(c) else c for c in str(text))
-
-
-def _is_control(char: str) -> bool:
-    return unicodedata.category(char) in ("Cc", "Cs") or char in _DIRECTION
 
 
 def console() -> Console:
@@ -83,20 +81,7 @@ def check_output(path: Path, kinds: Sequence[str], but_not: Iterable[Path | str 
     for other in but_not:
         if other is not None and _same_file(path, Path(other)):
             raise typer.BadParameter(f"{plain(path)}: would overwrite a file it is made from. Give another name.")
-    target = Path(os.path.realpath(path)) if path.is_symlink() else path  # a link stays a link
-    if target.is_dir():
-        raise OutputError(f"{path}: is a folder. Give the name of a file.")
-    if target.exists() and not target.is_file():
-        raise OutputError(f"{path}: is not a regular file, so it cannot be replaced. Give another name.")
-    if not target.parent.is_dir():
-        raise OutputError(f"{path}: the folder {path.parent} does not exist. Make it first.")
-    probe = _unfinished(target)
-    try:
-        probe.open("xb").close()
-        probe.unlink()
-    except OSError as error:
-        raise OutputError(f"{path}: nothing can be written in this folder: {error.strerror or error}.") from error
-    return target
+    return check_place(path)
 
 
 def _same_file(one: Path, two: Path) -> bool:
@@ -104,27 +89,6 @@ def _same_file(one: Path, two: Path) -> bool:
         return os.path.samefile(one, two)
     except OSError:  # one of them is not there yet
         return os.path.realpath(one) == os.path.realpath(two)
-
-
-def _unfinished(path: Path) -> Path:
-    return path.with_name(f"{path.name}.{secrets.token_hex(8)}.tmp")
-
-
-@contextmanager
-def replacing(path: Path) -> Iterator[TextIO]:
-    """A text file that takes its name only when it is whole."""
-    unfinished = _unfinished(path)
-    try:
-        # What UTF-8 cannot hold (half of a surrogate pair) is written as its escape, which JSON reads back.
-        with unfinished.open("x", encoding="utf-8", errors="backslashreplace", newline="") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(unfinished, path)
-    except OSError as error:
-        raise OutputError(f"{path}: cannot be written: {error.strerror or error}.") from error
-    finally:
-        unfinished.unlink(missing_ok=True)
 
 
 def write_json(value: Any, path: Path) -> None:
