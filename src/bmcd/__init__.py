@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from bmcd import baselines, mallows
+    from bmcd import baselines, mallows, report
     from bmcd.baselines import tune
     from bmcd.clicks import Clicks, ClicksError
     from bmcd.clusters import choose_n_clusters
@@ -34,6 +34,7 @@ __all__ = [
     "load_dataset",
     "mallows",
     "read_clicks",
+    "report",
     "rerank",
     "simulate",
     "trade_off",
@@ -61,7 +62,7 @@ _HOME = {
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("baselines", "mallows"):
+    if name in ("baselines", "mallows", "report"):
         return importlib.import_module(f"bmcd.{name}")
     if name in _HOME:
         return getattr(importlib.import_module(_HOME[name]), name)

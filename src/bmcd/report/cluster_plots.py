@@ -227,7 +227,11 @@ def kmeans_curve(
 
 @styled
 def cluster_sizes(
-    sizes: Sequence[float], intervals: Sequence[tuple[float, float]] | None = None, title: str | None = None
+    sizes: Sequence[float],
+    intervals: Sequence[tuple[float, float]] | None = None,
+    title: str | None = None,
+    *,
+    names: Sequence[str] | None = None,
 ) -> Figure:
     """How many users each cluster has, the first on top, with intervals where they are known.
 
@@ -236,11 +240,12 @@ def cluster_sizes(
     [30.0, 20.0]
     """
     values = [float(size) for size in sizes]
+    called = [f"cluster {c + 1}" for c in range(len(values))] if names is None else list(names)
     figure = new_figure(height=0.9 + 0.3 * len(values), title=title)
     ax = figure.subplots()
     bars = ax.barh(range(len(values)), values, color=BLUE, height=0.7)
     for at, (bar, value) in enumerate(zip(bars, values, strict=True)):
-        said = f"cluster {at + 1}: {value:,.0f} users"
+        said = f"{called[at]}: {value:,.0f} users"
         if intervals is not None:
             low, high = intervals[at]
             ax.errorbar(
@@ -254,7 +259,7 @@ def cluster_sizes(
             )
             said += f" (from {low:,.0f} to {high:,.0f})"
         figure.tip(bar, said)
-    ax.set_yticks(range(len(values)), [f"cluster {c + 1}" for c in range(len(values))])
+    ax.set_yticks(range(len(values)), called)
     ax.invert_yaxis()
     ax.set_xlabel("users")
     ax.grid(axis="y", visible=False)

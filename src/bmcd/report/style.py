@@ -54,6 +54,9 @@ STYLE: Any = {
     "ytick.labelsize": 9.5,
 }
 
+# What a file has its own say in.
+DRAWN: Any = {key: value for key, value in STYLE.items() if not key.startswith(("svg.", "savefig."))}
+
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -127,13 +130,20 @@ class Figure(_Figure):
 
     def draw(self, renderer: Any) -> None:
         """Draw it; ticks are made only now, so the look is needed again."""
-        with matplotlib.rc_context(STYLE):
+        with matplotlib.rc_context(DRAWN):
             super().draw(renderer)
 
     def savefig(self, *arguments: Any, **options: Any) -> None:
         """Write it to a file, as matplotlib does."""
         with matplotlib.rc_context(STYLE):
             super().savefig(*arguments, **options)
+
+    def page_svg(self) -> str:
+        """SVG for a page: letters stay letters, and nothing tells when it was made."""
+        out = io.StringIO()
+        with matplotlib.rc_context({**STYLE, "svg.fonttype": "none"}):
+            super().savefig(out, format="svg", metadata=dict.fromkeys(("Date", "Creator", "Format", "Type")))
+        return out.getvalue()
 
     def _repr_png_(self) -> bytes:
         out = io.BytesIO()
