@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from bmcd import baselines, mallows, report
+    from bmcd import baselines, mallows
     from bmcd.baselines import tune
     from bmcd.clicks import Clicks, ClicksError
     from bmcd.clusters import choose_n_clusters
@@ -17,7 +17,10 @@ if TYPE_CHECKING:
     from bmcd.priors import Priors
     from bmcd.reading import read_clicks
     from bmcd.recommender import BMCD
+    from bmcd.report import ReportModule
     from bmcd.simulation import Simulation, simulate
+
+    report: ReportModule
 
 __all__ = [
     "BMCD",

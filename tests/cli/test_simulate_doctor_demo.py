@@ -74,7 +74,14 @@ def test_demo(run, tmp_path):
     folder = tmp_path / "new" / "demo"
     found = run("demo", "--quick", "--folder", folder)
     assert found.code == 0, found.err
-    assert {path.name for path in folder.iterdir()} == {"model.bmcd", "recommendations.csv", "clusters.csv"}
+    assert {path.name for path in folder.iterdir()} == {
+        *("model.bmcd", "recommendations.csv", "clusters.csv", "report.html"),
+    }
+    assert f"The report for editors is {folder / 'report.html'}: open it" in found.out
+    assert (
+        "24 in 100" in (page := (folder / "report.html").read_text(encoding="utf-8"))
+        or " in 100 were among" in page
+    )
     assert "trousers" in found.out
     assert found.out.count("±") == 25
     assert "are among the 5 clicks kept aside" in found.out

@@ -14,7 +14,7 @@ COMMANDS = [command.callback.__name__ for command in app.registered_commands]
 def test_all_commands_are_there():
     assert [
         *("demo", "simulate", "fit", "recommend", "evaluate", "compare"),
-        *("clusters", "explain", "doctor"),
+        *("report", "clusters", "explain", "doctor"),
     ] == COMMANDS
 
 
@@ -27,7 +27,7 @@ def test_help_has_an_example(run, command):
 
 
 def test_help_and_version_import_nothing_heavy():
-    heavy = "{'numpy', 'numba', 'pandas', 'scipy', 'rich.table'}"
+    heavy = "{'numpy', 'numba', 'pandas', 'scipy', 'matplotlib', 'rich.table'}"
     code = f"import sys, bmcd.cli; print(sorted({heavy} & set(sys.modules)))"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout == "[]\n"
@@ -64,6 +64,10 @@ def test_version(run):
         (["recommend", "m.bmcd", "--users", "a", "--histories", "b.csv"], "--histories"),
         (["recommend", "m.bmcd", "--users", " , "], "--users"),
         (["clusters", "m.bmcd", "-o", "c.txt"], ".parquet"),
+        (["report", "m.bmcd", "-o", "report.pdf"], ".html"),
+        (["report", "m.bmcd", "-k", "5,x"], "5,10"),
+        (["report", "m.bmcd", "-k", "0"], "-k"),
+        (["report", "m.bmcd", "--user", " , "], "--user"),
         (["explain", "m.bmcd", "ann"], "ITEM"),
         (["simulate", "-o", "clicks.bmcd"], ".csv"),
         (["simulate", "-o", "clicks.csv", "--truth", "./clicks.csv"], "overwrite"),

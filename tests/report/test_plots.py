@@ -45,7 +45,7 @@ def test_calibration_draws_every_bin_with_its_interval(calibration):
     assert lines(above, "as promised")[0].get_xydata().tolist() == [[0, 0], [1, 1]]
     assert len(figure.tips) == len(calibration.bin_n)
     n, rate = calibration.bin_n[0], calibration.bin_hit_rate[0]
-    assert f"{n} recommendations, {round(n * rate)} hits ({rate:.1%}" in figure.tips["tip1"]
+    assert f"{n} recommendations, {round(n * rate)} hits ({rate:.1%}" in figure.tips[0].text
 
 
 def test_calibration_of_a_dict_is_the_same(calibration):
@@ -90,8 +90,8 @@ def test_exposure_has_a_panel_a_method_on_one_axis(counts):
         assert dark.get_data().values.tolist() == one.hits.tolist()
         assert lines(ax, "rare | popular")[0].get_xdata() == [3, 3]
         assert ax.get_ylim()[1] >= 15
-    assert figure.tips["tip4"] == "BMCD, $x^2$ <b> (9 clicks): recommended 8 times, 6 hits"
-    assert figure.tips["tip3"] == "BMCD, item c (5 clicks): recommended 4 times, 0 hits"
+    assert figure.tips[3].text == "BMCD, $x^2$ <b> (9 clicks): recommended 8 times, 6 hits"
+    assert figure.tips[2].text == "BMCD, item c (5 clicks): recommended 4 times, 0 hits"
     texts = [text.get_text() for text in figure.findobj(lambda part: hasattr(part, "get_text"))]
     assert not [text for text in texts if "x^2" in text]
     assert len(plots.exposure(counts, hits=False).axes[0].patches) == len(figure.axes[0].patches) - 1
@@ -101,8 +101,8 @@ def test_many_items_share_places_to_point_at():
     n = 130
     one = ItemCounts(np.arange(n), np.arange(n), np.ones(n, int), np.zeros(n, int), n_popular=26)
     figure = plots.exposure({"BMCD": one})
-    assert figure.tips["tip1"] == "BMCD, items 1 to 3 (0 to 2 clicks): recommended 3 times, 0 hits"
-    assert sum(int(tip.split("recommended ")[1].split()[0]) for tip in figure.tips.values()) == n
+    assert figure.tips[0].text == "BMCD, items 1 to 3 (0 to 2 clicks): recommended 3 times, 0 hits"
+    assert sum(int(tip.text.split("recommended ")[1].split()[0]) for tip in figure.tips) == n
 
 
 def test_item_popularity_is_sorted_and_parted():
@@ -186,6 +186,16 @@ def test_rare_items():
     assert [line.get_ydata().tolist() for line in lines(left, "runs")] == [[1, 3], [9]]
     assert [line.get_ydata().tolist() for line in lines(right, "runs")] == [[1, 2], [7]]
     assert [text.get_text() for text in left.get_xticklabels()] == ["CF", "BMCD"]
+
+
+def test_a_tip_lies_where_it_is_drawn():
+    figure = plots.cluster_sizes([30.0, 20.0])
+    figure._repr_png_()
+    first, second = (tip.box() for tip in figure.tips)
+    assert first[2] == pytest.approx(1.5 * second[2])
+    assert first[0] == pytest.approx(second[0])
+    assert first[1] + first[3] < second[1]  # the first is on top
+    assert second[1] + second[3] < 72 * figure.get_figheight()
 
 
 def test_cluster_sizes():

@@ -19,6 +19,7 @@ from bmcd.cli.evaluate import evaluate
 from bmcd.cli.explain import explain
 from bmcd.cli.fit import fit
 from bmcd.cli.recommend import recommend
+from bmcd.cli.report import report
 from bmcd.cli.reproduce import reproduce
 from bmcd.cli.simulate import simulate
 
@@ -53,6 +54,7 @@ for command, example in (
     (recommend, "bmcd recommend model.bmcd -k 5 -o recommendations.csv"),
     (evaluate, "bmcd evaluate model.bmcd test.csv -k 10 --hit-rate 0.5"),
     (compare, "bmcd compare comparison.toml -o comparison"),
+    (report, "bmcd report model.bmcd --test test.csv -o report.html"),
     (clusters, "bmcd clusters model.bmcd"),
     (explain, "bmcd explain model.bmcd ann A13"),
     (doctor, "bmcd doctor"),

@@ -9,7 +9,7 @@ import numpy as np
 
 from bmcd.evaluation.calibration import Calibration
 from bmcd.evaluation.intervals import wilson
-from bmcd.report.style import GREY, LIGHT, Figure, looks, new_figure, round_ticks, styled
+from bmcd.report.style import GREY, Figure, looks, new_figure, round_ticks, styled
 
 # Cut-offs are tried this far apart.
 STEP = 0.01
@@ -66,7 +66,8 @@ def calibration(
     above, below = figure.subplots(2, 1, sharex=True, height_ratios=[4, 1])
     last_x = min(1.0, max(float(one.upper.max()) for one in given.values()))
     highest = [float(one.high[one.n >= LEAST_KEPT].max(initial=0)) for one in given.values()]
-    last_y = min(1.0, 1.05 * max([last_x, *highest, *(rivals or {}).values()]))
+    rates = [float(one.hit_rate.max()) for one in given.values()]
+    last_y = min(1.03, 1.05 * max([last_x, *highest, *rates, *(rivals or {}).values()]))
     above.plot([0, 1], [0, 1], color=GREY, linewidth=1, linestyle=(0, (4, 3)), label="as promised")
     draw_rivals(above, rivals, styles)
     for at, (name, one) in enumerate(given.items()):
@@ -147,7 +148,7 @@ def cutoff_curve(
         if len(given) == 1:
             _say_cutoffs(figure, left, table)
     left.set(xlabel="least probability that is recommended", ylabel="share that were hits")
-    left.set_ylim(0, min(1.0, 1.08 * max(tops)))
+    left.set_ylim(0, min(1.03, 1.08 * max(tops)))
     right.set_ylabel("recommendations kept")
     right.set_ylim(bottom=0)
     right.grid(False)
@@ -208,23 +209,23 @@ def _cutoffs(one: Calibration | Mapping[str, Any]) -> Any:
 
 
 def _say_bins(figure: Figure, axes: Any, one: Bins) -> None:
-    """Points to be pointed at: a line of markers is one part in an SVG, so each bin gets an unseen one."""
     for i in range(len(one.n)):
         hits = round(float(one.hit_rate[i] * one.n[i]))
-        spot = axes.scatter([one.probability[i]], [one.hit_rate[i]], s=120, alpha=0.0, linewidths=0, color=LIGHT)
         figure.tip(
-            spot,
+            axes,
             f"Probability {one.lower[i]:.0%} to {one.upper[i]:.0%}: {one.n[i]:,} recommendations, {hits:,} hits "
             f"({one.hit_rate[i]:.1%}; 95 % interval {one.low[i]:.1%} to {one.high[i]:.1%}), "
             f"{one.probability[i]:.1%} promised",
+            float(one.probability[i]),
+            float(one.hit_rate[i]),
         )
 
 
 def _say_cutoffs(figure: Figure, axes: Any, table: Any) -> None:
     step = float(table["cutoff"].diff().min()) if len(table) > 1 else STEP
     for row in table.itertuples():
-        spot = axes.axvspan(row.cutoff - step / 2, row.cutoff + step / 2, alpha=0.0, linewidth=0)
         figure.tip(
-            spot,
+            axes,
             f"From {row.cutoff:.0%} on: {row.n:,} recommendations kept ({row.share:.1%}), {row.accuracy:.1%} hits",
+            (row.cutoff - step / 2, row.cutoff + step / 2),
         )

@@ -119,12 +119,8 @@ def within_distance(
         ax.set_title(name) if name else None
         round_ticks(ax.yaxis, integer=True)
         for at, (c, record) in enumerate(zip(numbers, records, strict=True)):
-            spot = ax.scatter([at], [record["med"]], s=160, alpha=0.0, linewidths=0)
-            figure.tip(
-                spot,
-                f"{c} clusters: median {record['med']:,.0f}, half within {record['q1']:,.0f} to "
-                f"{record['q3']:,.0f}",
-            )
+            said = f"{c} clusters: median {record['med']:,.0f}, half within {record['q1']:,.0f} to "
+            figure.tip(ax, said + f"{record['q3']:,.0f}", at, float(record["med"]))
     label_axes(figure, axes, "number of clusters", "within-cluster distance")
     return figure
 
@@ -243,8 +239,8 @@ def cluster_sizes(
     called = [f"cluster {c + 1}" for c in range(len(values))] if names is None else list(names)
     figure = new_figure(height=0.9 + 0.3 * len(values), title=title)
     ax = figure.subplots()
-    bars = ax.barh(range(len(values)), values, color=BLUE, height=0.7)
-    for at, (bar, value) in enumerate(zip(bars, values, strict=True)):
+    ax.barh(range(len(values)), values, color=BLUE, height=0.7)
+    for at, value in enumerate(values):
         said = f"{called[at]}: {value:,.0f} users"
         if intervals is not None:
             low, high = intervals[at]
@@ -258,7 +254,7 @@ def cluster_sizes(
                 fmt="none",
             )
             said += f" (from {low:,.0f} to {high:,.0f})"
-        figure.tip(bar, said)
+        figure.tip(ax, said, (0.0, value), (at - 0.4, at + 0.4))
     ax.set_yticks(range(len(values)), called)
     ax.invert_yaxis()
     ax.set_xlabel("users")

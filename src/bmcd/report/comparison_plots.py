@@ -75,8 +75,7 @@ def comparison(
                 markeredgecolor="black" if look.marker == "*" else look.color,
                 label=name,
             )
-            spot = ax.scatter([value], [row], s=160, alpha=0.0, linewidths=0)
-            figure.tip(spot, _said(name, measure, value, own, share))
+            figure.tip(ax, _said(name, measure, value, own, share), value, row)
         ax.set_title(heading, fontsize=10)
         ax.set_yticks(range(len(names)), names)
         ax.set_ylim(len(names) - 0.4, -0.6)

@@ -107,8 +107,7 @@ def item_popularity(
         group = -(-len(counts) // PLACES)
         for first in range(0, len(counts), group):
             some = counts[first : first + group]
-            spot = ax.axvspan(first, first + len(some), alpha=0.0, linewidth=0)
-            figure.tip(spot, f"{_which(first, len(some))}: {_range(some)} clicks")
+            figure.tip(ax, f"{_which(first, len(some))}: {_range(some)} clicks", (first, first + len(some)))
     label_axes(figure, axes, "items, least to most clicked", "clicks")
     return figure
 
@@ -181,8 +180,7 @@ def _say_items(figure: Figure, ax: Any, name: str, one: ItemCounts, titles: Mapp
         else:
             what = f"{_which(first, len(own))} ({_range(one.clicks[part])} clicks)"
         n, hit = int(one.recommended[part].sum()), int(one.hits[part].sum())
-        spot = ax.axvspan(first, first + len(own), alpha=0.0, linewidth=0)
-        figure.tip(spot, f"{name}, {what}: recommended {n:,} times, {hit:,} hits")
+        figure.tip(ax, f"{name}, {what}: recommended {n:,} times, {hit:,} hits", (first, first + len(own)))
 
 
 def _which(first: int, n: int) -> str:

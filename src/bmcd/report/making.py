@@ -11,11 +11,12 @@ from typing import Any
 from bmcd.clicks import Clicks
 from bmcd.progress import counting
 from bmcd.recommender import BMCD
-from bmcd.report import sections
+from bmcd.report import measured, sections
 from bmcd.report.facts import Facts, gather
 from bmcd.report.markup import Html, tag
+from bmcd.report.method import method
 from bmcd.report.people import choose_people
-from bmcd.report.user_cards import examples, method
+from bmcd.report.user_cards import examples
 from bmcd.writing import check_place, replacing
 
 KINDS = (".html", ".htm")
@@ -73,7 +74,7 @@ def report(
     Examples
     --------
     >>> import bmcd
-    >>> clicks = bmcd.simulate(n_users=60, n_items=15, mean_clicks=6.0, seed=1).clicks.at_least(4)
+    >>> clicks = bmcd.simulate(60, 15, consensuses=2, mean_clicks=6.0, seed=1).clicks.at_least(4)
     >>> train, test = clicks.hold_out(2, seed=1)
     >>> model = bmcd.BMCD(2).fit(train, draws=10, warmup=10, chains=2)
     >>> bmcd.report(model, train, test, "report.html", k=2, rivals={"EASE": bmcd.baselines.EASE()}).name
@@ -100,8 +101,8 @@ def report(
         made: list[Html] = []
         makers = [sections.short_version, sections.data, sections.convergence, sections.groups]
         if facts.test is not None:
-            makers += [sections.trust, sections.cutoffs, sections.against]
-        makers += [sections.exposure]
+            makers += [measured.trust, measured.cutoffs, measured.against]
+        makers += [measured.exposure]
         for make in makers:
             made.append(make(facts))
             show(65 + round(30 * len(made) / len(makers)))
@@ -117,7 +118,8 @@ def _page(facts: Facts, title: str, made: list[Html]) -> str:
     clicks, n_groups = facts.clicks, facts.model.n_clusters_
     heads = [re.match(r'<section id="(\w+)"><h2>(.*?)</h2>', part) for part in made]
     links = [tag("li", tag("a", Html(head[2]), href=f"#{head[1]}")) for head in heads if head]
-    sizes = f"{clicks.n_users:,} users, {clicks.n_items:,} items, {n_groups} group{'' if n_groups == 1 else 's'} of users"
+    groups = "1 group of users" if n_groups == 1 else f"{n_groups} groups of users"
+    sizes = f"{clicks.n_users:,} users, {clicks.n_items:,} items, {groups}"
     top = tag("header", tag("h1", title), tag("p", sizes), tag("nav", tag("ul", links), aria_label="Contents"))
     body = tag("main", made)
     return fill(title=tag("b", title)[3:-4], body=Html(top + _picker(facts) + body))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import json
+import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -11,6 +12,7 @@ from bmcd.writing import plain
 
 # Titles longer than this are cut: nobody reads on, and a table must not grow without end.
 LONGEST = 120
+_PERCENT = re.compile(r"(?<=\d) %")
 _VOID = frozenset(("br", "input", "meta", "col"))
 
 
@@ -48,7 +50,8 @@ def _parts(children: Iterable[Any]) -> Iterable[str]:
         elif isinstance(child, list | tuple):
             yield from _parts(child)
         else:
-            yield html.escape(plain(child), quote=True)
+            # A number and its sign stay on one line.
+            yield html.escape(_PERCENT.sub("\u00a0%", plain(child)), quote=True)
 
 
 def short(title: str) -> str:

@@ -77,7 +77,7 @@ KNOWN = {
     "als": Look(GREEN, "D", "-.", "\\\\"),
     "itemknn": Look(ORANGE, "^", ":", "xx"),
     "userknn": Look(SKY, "v", (0, (5, 1)), "++"),
-    "popularity": Look(BLACK, "X", (0, (1, 1)), ".."),
+    "popularity": Look(BLACK, "X", (0, (1, 2)), ".."),
     "sparkals": Look(PURPLE, "P", (0, (3, 1, 1, 1)), "oo"),
     "diffusion": Look(YELLOW, "*", (0, (3, 1, 1, 1, 1, 1)), "--"),
 }
@@ -107,26 +107,55 @@ def looks(names: Iterable[str]) -> dict[str, Look]:
     return {name: known[name] or next(free) for name in wanted}
 
 
+Place = float | tuple[float, float]
+
+
+class Tip(NamedTuple):
+    """What a place says when it is pointed at. It is not drawn."""
+
+    axes: Any
+    text: str
+    x: Place
+    y: Place | None
+
+    def box(self, least: float = 14.0) -> tuple[float, float, float, float]:
+        """Left, top, width and height, in points from the upper left of a figure that has been drawn.
+
+        A point gets ``least`` points each way, so that it can be met.
+        """
+        rows = self.axes.get_ylim() if self.y is None else _ends(self.y)
+        corners = self.axes.transData.transform(list(zip(_ends(self.x), rows, strict=True)))
+        figure = self.axes.figure
+        corners = corners * 72.0 / figure.dpi
+        (left, low), (right, high) = corners.min(axis=0), corners.max(axis=0)
+        if isinstance(self.x, float | int) and isinstance(self.y, float | int):
+            left, right, low, high = left - least / 2, right + least / 2, low - least / 2, high + least / 2
+        height = figure.get_figheight() * 72.0
+        return float(left), float(height - high), float(right - left), float(high - low)
+
+
+def _ends(place: Place) -> tuple[float, float]:
+    return place if isinstance(place, tuple) else (float(place), float(place))
+
+
 class Figure(_Figure):
     """A matplotlib figure that keeps its look, shows itself in notebooks, and knows what its parts say.
 
     >>> figure = Figure()
-    >>> bar = figure.subplots().bar([1], [3])[0]
-    >>> figure.tip(bar, "three")
-    >>> list(figure.tips.values())
-    ['three']
+    >>> axes = figure.subplots()
+    >>> figure.tip(axes, "one at three", 1, 3)
+    >>> figure.tips[0].text
+    'one at three'
     """
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
-        self.tips: dict[str, str] = {}
-        """What a part of the figure says when it is pointed at, by the id of the part."""
+        self.tips: list[Tip] = []
+        """What places of the figure say when they are pointed at; `bmcd.report` shows it."""
         super().__init__(*arguments, **options)
 
-    def tip(self, artist: Any, text: str) -> None:
-        """Let a part of the figure say something; `bmcd.report` shows it when it is pointed at."""
-        name = f"tip{len(self.tips) + 1}"
-        artist.set_gid(name)
-        self.tips[name] = text
+    def tip(self, axes: Any, text: str, x: Place, y: Place | None = None) -> None:
+        """Let a place say something: a point, a rectangle (two ends each), or all heights between two x."""
+        self.tips.append(Tip(axes, text, x, y))
 
     def draw(self, renderer: Any) -> None:
         """Draw it; ticks are made only now, so the look is needed again."""

@@ -37,18 +37,17 @@ def inline_svg(figure: Figure, name: str, label: str) -> Html:
         if part.get("href", "").startswith("#"):
             used.add(part.attrib["href"][1:])
     for part in root.iter():
-        tip = figure.tips.get(own) if (own := part.attrib.pop("id", None)) else None
+        own = part.attrib.pop("id", None)
         part.attrib = {key: _attribute(key, value, name) for key, value in part.attrib.items()}
         part.tail = None
         if part.tag not in ("text", "tspan", "title"):
             part.text = None
         if own in used:
             part.set("id", f"{name}-{own}")
-        if tip is not None:
-            part.set("data-tip", plain(tip))
-            title = ElementTree.Element("title")
-            part.insert(0, title)
-            title.text = plain(tip)
+    for tip in figure.tips:
+        left, top, width, height = (f"{value:.1f}" for value in tip.box())
+        box = {"x": left, "y": top, "width": width, "height": height, "data-tip": plain(tip.text)}
+        ElementTree.SubElement(ElementTree.SubElement(root, "rect", box), "title").text = plain(tip.text)
     for key in ("width", "height", "version"):
         root.attrib.pop(key, None)
     root.attrib |= {"role": "img", "aria-label": label, "tabindex": "0", "class": "plot"}

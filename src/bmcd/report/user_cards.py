@@ -1,22 +1,19 @@
-"""The sections about single users, and about the method, as markup."""
+"""The section about single users: what they clicked, what they are recommended."""
 
 from __future__ import annotations
 
 import math
 from typing import Any
 
-import bmcd
-from bmcd.report import plots
 from bmcd.report.facts import Facts, View
 from bmcd.report.markup import Html, short, table, tag, titled
 from bmcd.report.people import Person
-from bmcd.report.sections import by_view, section, shown, titles_of
+from bmcd.report.sections import by_view, section, titles_of
 from bmcd.report.words import listed, percent
 
 CLICKS_SHOWN = 15
 # Groups to which a user belongs with less than this are not named.
 LEAST_MEMBERSHIP = 0.05
-MOST_TRACES = 8
 
 
 def examples(facts: Facts, people: list[Person]) -> Html:
@@ -42,8 +39,8 @@ def examples(facts: Facts, people: list[Person]) -> Html:
         cls="control",
     )
     said = (
-        "What some users clicked, and what is recommended to them. The probability is that of an item being among the "
-        "user's next clicks; ± is how far it may be off because the calculation is finite."
+        "What some users clicked, and what is recommended to them. The probability is that of an item being among "
+        "the user's next clicks; ± is how far it may be off because the calculation is finite."
     )
     return section("users", "Example users", tag("p", said), picker, tag("div", cards, id="people"))
 
@@ -97,88 +94,3 @@ def _recommended(facts: Facts, view: View, one: Person, titles: list[str], wides
         table(("item", "probability"), rows, cls="list"),
         tag("p", said),
     ]
-
-
-def method(facts: Facts) -> Html:
-    """How it was made: the last thing an editor needs."""
-    model, draws = facts.model, facts.model.draws_
-    of, plan = draws.problem, draws.plan
-    options = of.options
-    names = model._ask().names()
-    alpha = names.sort(draws.alpha)[:, :, :MOST_TRACES]
-    figure = plots.alpha_traces(alpha, clusters=[f"group {c + 1}" for c in range(alpha.shape[2])])
-    scale = options["rank_scale"] if isinstance(options["rank_scale"], str) else "own numbers"
-    rows = [
-        ("model", f"mixture of {of.n_clusters} Mallows models, distance {options['distance']}, rank scale {scale}"),
-        ("priors", f"alpha exponential with rate {options['rate']:g}, cluster weights Dirichlet "
-                   f"({options['concentration']:g}), consensus rankings uniform"),
-        ("sampler", f"{options['sampler']}, started from {options['start']}"),
-        ("chains", f"{draws.n_chains}, each {plan.warmup:,} sweeps of warm-up and {draws.n_draws:,} draws"
-                   + (f", one of every {plan.thin:,} sweeps" if plan.thin > 1 else "")),
-        ("ended", {"finished": "as planned", "time": "by its time budget", "interrupted": "by hand"}[draws.stopped]),
-        ("seed", f"{draws.seed}"),
-        ("fitted with", f"bmcd {draws.version}"),
-        ("reported with", f"bmcd {bmcd.__version__}"),
-        ("data (hash)", of.data_hash or "unknown"),
-        ("k", ", ".join(str(view.k) for view in facts.views)),
-        *([("other methods", "; ".join(_settings(facts)))] if facts.rivals else []),
-    ]  # fmt: skip
-    return section(
-        "method",
-        "How this was made",
-        tag(
-            "p",
-            "Every user has a hidden ranking of all items, in which the clicked ones come first. Users fall into groups, "
-            "each with a ranking of its own (its consensus) and a scale, alpha, that says how closely its users follow "
-            "it. The model finds all of these at once, with their uncertainty; a probability is the share of the "
-            "possible worlds, given all clicks, in which the item is among the user's next k. It knows nothing of what "
-            "was shown to whom: an item that was hardly shown looks like one that is not liked.",
-        ),
-        tag(
-            "p",
-            "A hit is a recommendation among the clicks kept aside. Intervals of measures are percentile intervals "
-            "over 2,000 resamples of the users; differences are taken user by user, over the same resamples. Intervals "
-            "of single bins and cut-offs are Wilson's. Coverage has no interval. docs/evaluation.md of the package "
-            "defines every measure, docs/probabilities.md says what the probability means and when not to trust it.",
-        ),
-        table(("", ""), rows, cls="facts"),
-        tag(
-            "details",
-            tag("summary", "Diagnostics: R-hat, effective sample sizes and traces"),
-            _diagnostics(facts),
-            shown(figure, "traces", "The scale alpha of each group, draw by draw, a line for each chain."),
-        ),
-        tag("h3", "How to cite"),
-        tag(
-            "p",
-            "Liu, Reiner, Frigessi and Scheel: Diverse personalized recommendations with uncertainty from implicit "
-            "preference data with the Bayesian Mallows Model. The software: bmcd, version "
-            + bmcd.__version__
-            + ".",
-        ),
-    )
-
-
-def _settings(facts: Facts) -> list[str]:
-    comparison = facts.views[0].comparison
-    assert comparison is not None
-    return [f"{name}: {repr(comparison.entries[name].model).split(', fitted to')[0]}" for name in facts.rivals]
-
-
-def _diagnostics(facts: Facts) -> Html:
-    if facts.model.draws_.n_draws < 4:
-        return tag("p", "Too few draws for diagnostics: 4 of each chain are the least.")
-    frame = facts.model.diagnostics()
-    rows = [
-        (
-            name,
-            f"{row['mean']:,.4g}",
-            f"{row['mcse']:,.2g}",
-            "–" if row["constant"] else f"{row['rhat']:.3f}",
-            "–" if row["constant"] else f"{min(row['ess_bulk'], row['ess_tail']):,.0f}",
-        )
-        for name, row in frame.sort_values("rhat", ascending=False).head(15).iterrows()
-    ]
-    return table(
-        ("quantity", "mean", "its error", "R-hat", "effective draws"), rows, caption="The 15 with the largest R-hat"
-    )

@@ -53,8 +53,8 @@ def summary(facts: Facts, view: View) -> list[str]:
     if view.comparison is None:
         shown = int((view.items.recommended > 0).sum())
         return [
-            f"{facts.clicks.n_users:,} users and their {facts.clicks.n_clicks:,} clicks on {facts.clicks.n_items:,} "
-            f"items were sorted into {_groups(facts)}.",
+            f"{facts.clicks.n_users:,} users and their {facts.clicks.n_clicks:,} clicks on "
+            f"{facts.clicks.n_items:,} items were sorted into {_groups(facts)}.",
             f"Each user is recommended {_up_to(view)} items, which have, on average, a probability of "
             f"{percent(float(view.probability.mean()))} to be among the next {view.k} clicks.",
             f"Of the {facts.clicks.n_items:,} items {shown:,} are recommended to somebody.",
@@ -107,9 +107,9 @@ def promise(facts: Facts, view: View) -> list[str]:
         )
     if judged == "cautious":
         said.append(
-            "Part of that is the check itself: clicks that are kept aside at random are on average as well liked as "
-            "those left to learn from, while the model takes what it has not seen clicked for liked less. So more of "
-            "them are found than it says. The order of the recommendations is not touched by this."
+            "Part of that is the check itself: clicks that are kept aside at random are on average as well liked "
+            "as those left to learn from, while the model takes what it has not seen clicked for liked less. So "
+            "more of them are found than it says. The order of the recommendations is not touched by this."
         )
     if judged == "too high":
         said.append("Do not take them at their word here: choose a cut-off by the hits, as below.")
@@ -143,9 +143,9 @@ def diversity(facts: Facts, view: View) -> str:
     others = ", ".join(f"{name} {n:,}" for name, n in n_shown.items() if name != OWN)
     rare = ", ".join(f"{name} {percent(one.rare_share)}" for name, one in found.items() if name != OWN)
     return (
-        f"{OWN} shows {n_shown[OWN]:,} of the {own.n_items:,} items to somebody{f' ({others})' if others else ''}, and "
-        f"{percent(own.rare_share)} of its recommendations are rare items, those outside the {facts.n_popular:,} most "
-        f"clicked{f' ({rare})' if rare else ''}."
+        f"{OWN} shows {n_shown[OWN]:,} of the {own.n_items:,} items to somebody{f' ({others})' if others else ''}, "
+        f"and {percent(own.rare_share)} of its recommendations are rare items, those outside the "
+        f"{facts.n_popular:,} most clicked{f' ({rare})' if rare else ''}."
     )
 
 
@@ -160,9 +160,9 @@ def cut(facts: Facts, view: View, step: Step | None) -> str:
         )
     users = facts.clicks.n_users
     return (
-        f"To be right {often(step.wanted)}, recommend only what has a probability of at least {100 * step.cutoff:.1f} %: "
-        f"that is {percent(step.share)} of the recommendations ({step.n:,}), {step.per_user:.1f} for a user on "
-        f"average, and {step.n_users:,} of {users:,} users get at least one."
+        f"To be right {often(step.wanted)}, recommend only what has a probability of at least "
+        f"{100 * step.cutoff:.1f} %: that is {percent(step.share)} of the recommendations ({step.n:,}), "
+        f"{step.per_user:.1f} for a user on average, and {step.n_users:,} of {users:,} users get at least one."
     )
 
 
@@ -196,8 +196,8 @@ def converged(facts: Facts) -> str:
         said = "The calculation has not settled: its one run still moves. Run it longer, and in several runs."
     else:
         said = (
-            f"The calculation has not settled: {runs} do not agree yet. Recommendations are averaged over the runs, "
-            "which is still the best answer, but groups and probabilities may change in a longer run."
+            f"The calculation has not settled: {runs} do not agree yet. Recommendations are averaged over the "
+            "runs, which is still the best answer, but groups and probabilities may change in a longer run."
         )
     return said
 
@@ -228,8 +228,9 @@ def _up_to(view: View) -> str:
 def _points(gaps: dict[str, PairedDifference]) -> str:
     return listed(
         [
-            f"{name} ({abs(100 * gap.difference):.1f} points; "
-            f"{min(abs(100 * gap.low), abs(100 * gap.high)):.1f} to {max(abs(100 * gap.low), abs(100 * gap.high)):.1f})"
+            "{} ({:.1f} points; {:.1f} to {:.1f})".format(
+                name, 100 * abs(gap.difference), *sorted(100 * abs(end) for end in (gap.low, gap.high))
+            )
             for name, gap in gaps.items()
         ]
     )
