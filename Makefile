@@ -2,15 +2,15 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-deep lint format types bench java clean
+.PHONY: demo test test-deep lint format types bench java chromium clean
 
 demo: .venv/core
 	$(BIN)/bmcd demo
 
-test: java .venv/all lint types
+test: java chromium .venv/all lint types
 	BMCD_REQUIRE_ALL=1 $(BIN)/python -m pytest -q -n 2 -m "not deep"
 
-test-deep: java .venv/all
+test-deep: java chromium .venv/all
 	BMCD_REQUIRE_ALL=1 BMCD_DEEP=1 $(BIN)/python -m pytest -q -n 2
 
 lint: .venv/all
@@ -27,6 +27,10 @@ types: .venv/all
 # Spark's ALS needs it.
 java:
 	@scripts/need_java.sh
+
+# The report is tested in it.
+chromium:
+	@scripts/need_chromium.sh
 
 bench: .venv/all
 	$(BIN)/python benchmarks/exact_sums.py

@@ -59,7 +59,7 @@ def exposure(
         _part_rare(ax, len(one.item), one.n_popular)
         shown = int((one.recommended > 0).sum())
         ax.set_title(f"{name}: {shown:,} of {len(one.item):,} items", fontsize=10)
-        _say_items(figure, ax, name, one, titles or {})
+        _say_items(figure, ax, name, one, titles or {}, hits)
     for ax in axes:
         ax.set_ylim(0, 1.05 * max(1, *(int(one.recommended.max()) for one in given.values())))
         round_ticks(ax.yaxis, 4, integer=True)
@@ -168,7 +168,7 @@ def _part_rare(ax: Any, n_items: int, n_popular: int) -> None:
     ax.grid(axis="x", visible=False)
 
 
-def _say_items(figure: Figure, ax: Any, name: str, one: ItemCounts, titles: Mapping[Any, str]) -> None:
+def _say_items(figure: Figure, ax: Any, name: str, one: ItemCounts, titles: Mapping[Any, str], hits: bool) -> None:
     ids = one.item.tolist()
     group = -(-len(ids) // PLACES)
     for first in range(0, len(ids), group):
@@ -179,8 +179,9 @@ def _say_items(figure: Figure, ax: Any, name: str, one: ItemCounts, titles: Mapp
             what = f"{called} ({one.clicks[first]:,} clicks)"
         else:
             what = f"{_which(first, len(own))} ({_range(one.clicks[part])} clicks)"
-        n, hit = int(one.recommended[part].sum()), int(one.hits[part].sum())
-        figure.tip(ax, f"{name}, {what}: recommended {n:,} times, {hit:,} hits", (first, first + len(own)))
+        said = f"{name}, {what}: recommended {int(one.recommended[part].sum()):,} times"
+        said += f", {int(one.hits[part].sum()):,} hits" if hits else ""
+        figure.tip(ax, said, (first, first + len(own)))
 
 
 def _which(first: int, n: int) -> str:

@@ -9,7 +9,7 @@ from bmcd.evaluation.calibration import Calibration
 from bmcd.evaluation.intervals import Interval
 from bmcd.report import plots, words
 from bmcd.report.facts import OWN, Facts, View
-from bmcd.report.markup import Html, json_script, table, tag
+from bmcd.report.markup import Html, json_script, short, table, tag
 from bmcd.report.sections import by_view, paragraphs, section, shown, titles_of
 from bmcd.report.words import percent
 
@@ -169,7 +169,7 @@ CAPTIONS = (
 
 def exposure(facts: Facts) -> Html:
     """Which items are shown how often, by popularity."""
-    title = dict(zip(facts.clicks.items.tolist(), titles_of(facts), strict=True))
+    title = dict(zip(facts.clicks.items.tolist(), map(short, titles_of(facts)), strict=True))
 
     def said(view: View) -> list[Any]:
         if view.comparison is None:
