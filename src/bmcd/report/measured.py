@@ -32,7 +32,6 @@ def trust(facts: Facts) -> Html:
             f"Each point: recommendations with about the same probability (k = {view.k}). On the dashed line, as "
             "many hit as promised; above it, more. Below: how many recommendations there were."
         )
-        first, *more = words.promise(facts, view)
         rows = [
             (f"{round(100 * low, 6):g} to {round(100 * high, 6):g} %", f"{n:,}", percent(p), percent(rate))
             for low, high, n, p, rate in zip(
@@ -40,7 +39,7 @@ def trust(facts: Facts) -> Html:
             )
         ]
         return [
-            paragraphs(f"{first} {more[0]}", *more[1:]),
+            paragraphs(words.promise(view), words.mismatch(facts, view), words.why(view)),
             tag(
                 "div",
                 shown(figure, f"calibration-{view.k}", caption),

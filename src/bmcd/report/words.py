@@ -63,7 +63,7 @@ def summary(facts: Facts, view: View) -> list[str]:
         ]
     return [
         hits(facts, view),
-        " ".join(promise(facts, view)[:2]),
+        f"{promise(view)} {mismatch(facts, view)}".strip(),
         *([rivals(view)] if facts.rivals else []),
         diversity(facts, view),
         cut(facts, view, _half(view)),
@@ -86,34 +86,48 @@ def hits(facts: Facts, view: View) -> str:
     return f"{said}; items chosen at random would have hit {in_100(facts.chance)}."
 
 
-def promise(facts: Facts, view: View) -> list[str]:
-    """Are the probabilities right? In words, in numbers, and why not."""
+def judged(view: View) -> str:
+    """Are the probabilities "cautious", "too high", or "about right": within the interval of the hit rate?"""
     assert view.comparison is not None
     own, found = view.comparison.entries[OWN].intervals["accuracy"], view.calibration
-    given, rate = found.mean_probability, found.hit_rate
-    low, high = min(own.low, rate), max(own.high, rate)
-    judged = "cautious" if given < low else "too high" if given > high else "about right"
-    said = [
-        f"The probabilities are {judged}:",
-        f"on average they promised {percent(given)}, and {percent(rate)} of the recommendations were hits.",
-    ]
+    low, high = min(own.low, found.hit_rate), max(own.high, found.hit_rate)
+    given = found.mean_probability
+    return "cautious" if given < low else "too high" if given > high else "about right"
+
+
+def promise(view: View) -> str:
+    """Are the probabilities right? In words and numbers."""
+    found = view.calibration
+    return (
+        f"The probabilities are {judged(view)}: on average they promised {percent(found.mean_probability)}, and "
+        f"{percent(found.hit_rate)} of the recommendations were hits."
+    )
+
+
+def mismatch(facts: Facts, view: View) -> str:
+    """Where other numbers of clicks were kept aside than the probabilities speak of."""
     fewest, mean, most = facts.test_clicks
-    if fewest != view.k or most != view.k:
-        number = f"{fewest:,}" if fewest == most else f"{fewest:,} to {most:,} (on average {mean:.1f})"
-        more = "fewer" if mean < view.k else "more"
-        said.append(
-            f"They speak of a user's next {view.k} clicks, but {number} were kept aside for each user: there are "
-            f"{more} hits to be had than they speak of, for that reason alone."
-        )
-    if judged == "cautious":
-        said.append(
+    if fewest == most == view.k:
+        return ""
+    number = f"{fewest:,}" if fewest == most else f"{fewest:,} to {most:,} (on average {mean:.1f})"
+    more = "fewer" if mean < view.k else "more"
+    return (
+        f"They speak of a user's next {view.k} clicks, but {number} were kept aside for each user: there are "
+        f"{more} hits to be had than they speak of, for that reason alone."
+    )
+
+
+def why(view: View) -> str:
+    """Why the probabilities are not right, and what to do about it."""
+    if judged(view) == "cautious":
+        return (
             "Part of that is the check itself: clicks that are kept aside at random are on average as well liked "
             "as those left to learn from, while the model takes what it has not seen clicked for liked less. So "
             "more of them are found than it says. The order of the recommendations is not touched by this."
         )
-    if judged == "too high":
-        said.append("Do not take them at their word here: choose a cut-off by the hits, as below.")
-    return said
+    if judged(view) == "too high":
+        return "Do not take them at their word here: choose a cut-off by the hits, as below."
+    return ""
 
 
 def rivals(view: View) -> str:

@@ -1,0 +1,57 @@
+import pytest
+
+import bmcd
+
+FEW = ("-k", "2", "--no-rivals")
+
+
+@pytest.fixture(scope="module")
+def test_file(folder, number_model):
+    """A click of each of 20 users, which the model has not seen."""
+    model = bmcd.load(number_model)
+    clicked = model.clicks_.matrix.toarray()
+    rows = [
+        (u, model.clicks_.items[(~clicked[at]).argmax()]) for at, u in enumerate(model.clicks_.users[:20].tolist())
+    ]
+    path = folder / "held_out.csv"
+    path.write_text("user,item\n" + "".join(f"{user},{item}\n" for user, item in rows), encoding="utf-8")
+    return path
+
+
+def test_report_with_a_test(run, number_model, test_file, tmp_path):
+    path = tmp_path / "r.html"
+    found = run("report", number_model, "--test", test_file, "-o", path, "--user", "3", *FEW, "--json")
+    assert found.code == 0, found.err
+    assert found.json()["bytes"] == path.stat().st_size
+    page = path.read_text(encoding="utf-8")
+    assert "were among the clicks kept aside" in page
+    assert page.count('class="card person"') == 1
+
+
+def test_report_without_a_test_says_where_it_is(run, text_model, tmp_path):
+    path = tmp_path / "r.html"
+    found = run("report", text_model, "-o", path, "-k", "1", "-k", "2", "--title", "<b>Mine</b>")
+    assert found.code == 0, found.err
+    assert found.out.startswith(f"report: {path} (")
+    page = path.read_text(encoding="utf-8")
+    assert "<h1>&lt;b&gt;Mine&lt;/b&gt;</h1>" in page
+    assert "[red]Not red[/red]" in page
+    assert 'name="k" value="2"' in page
+
+
+def test_report_refuses_in_one_line(refused, run, folder, number_model, test_file, tmp_path):
+    target = ("-o", tmp_path / "r.html")
+    (tmp_path / "strangers.csv").write_text("user,item\nnobody,1\n")
+    strangers = refused("report", number_model, "--test", tmp_path / "strangers.csv", *target)
+    assert strangers == refused("evaluate", number_model, tmp_path / "strangers.csv")
+    assert "nobody" in refused("report", number_model, *target, "--user", "nobody")
+    assert "Give a smaller k" in refused("report", number_model, *target, "-k", "50")
+    bare = tmp_path / "bare.bmcd"
+    bmcd.load(number_model).save(bare, clicks=False)
+    assert "saved without the clicks" in refused("report", bare, *target)
+    own = tmp_path / "model.html"
+    own.write_bytes(number_model.read_bytes())
+    result = run("report", own, "-o", own)
+    assert result.code == 2
+    assert "would overwrite" in " ".join(result.err.split())
+    assert own.read_bytes() == number_model.read_bytes()

@@ -1,0 +1,10 @@
+import doctest
+from pathlib import Path
+
+
+def test_the_examples_of_the_docs_run(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    file = Path(__file__).parents[2] / "docs" / "report.md"
+    result = doctest.testfile(str(file), module_relative=False, raise_on_error=True)
+    assert result.attempted >= 10
+    assert len(list(tmp_path.iterdir())) == 5
