@@ -8,7 +8,7 @@ import unicodedata
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
 # Marks that turn the direction of writing, and so can make a title look like something else.
 _DIRECTION = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
@@ -57,10 +57,26 @@ def _unfinished(path: Path) -> Path:
 @contextmanager
 def replacing(path: Path) -> Iterator[TextIO]:
     """A text file that takes its name only when it is whole."""
+    # What UTF-8 cannot hold (half of a surrogate pair) is written as its escape, which JSON reads back.
+    with _replacing(path, "x", encoding="utf-8", errors="backslashreplace", newline="") as file:
+        yield file
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Write a file that is whole or not there, and the folders that lead to it."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OutputError(f"{path.parent}: cannot be made: {error.strerror or error}.") from error
+    with _replacing(path, "xb") as file:
+        file.write(content)
+
+
+@contextmanager
+def _replacing(path: Path, mode: str, **options: str) -> Iterator[Any]:
     unfinished = _unfinished(path)
     try:
-        # What UTF-8 cannot hold (half of a surrogate pair) is written as its escape, which JSON reads back.
-        with unfinished.open("x", encoding="utf-8", errors="backslashreplace", newline="") as file:
+        with unfinished.open(mode, **options) as file:  # type: ignore[call-overload]
             yield file
             file.flush()
             os.fsync(file.fileno())

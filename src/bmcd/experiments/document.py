@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import io
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from bmcd.writing import write_whole
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -67,11 +68,7 @@ class Document:
         """Write the page and its files, each whole or not at all, and return the page's path."""
         page = "\n\n".join(self._parts) + "\n"
         for path, content in {**self._files, name: page.encode()}.items():
-            target = folder / path
-            target.parent.mkdir(parents=True, exist_ok=True)
-            part = target.with_name(f".{target.name}.{os.getpid()}.part")
-            part.write_bytes(content)
-            os.replace(part, target)
+            write_whole(folder / path, content)
         return folder / name
 
     def _add_file(self, path: str, content: bytes) -> None:

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from bmcd import __version__
+from bmcd.writing import write_whole
 
 Result = dict[str, Any]
 
@@ -116,11 +117,7 @@ def do_task(task: Task, folder: Path) -> Result:
     result = task.run(**task.arguments)
     taken = {"seconds": round(time.monotonic() - began, 2), "cpu_seconds": round(time.process_time() - used, 2)}
     text = json.dumps({**task.recipe, **taken, "result": result}, allow_nan=False)
-    file = task.file(folder)
-    file.parent.mkdir(parents=True, exist_ok=True)
-    part = file.with_suffix(f".{os.getpid()}.part")
-    part.write_text(text, encoding="utf-8")
-    os.replace(part, file)
+    write_whole(task.file(folder), text.encode())
     done: Result = json.loads(text)["result"]
     return done
 
