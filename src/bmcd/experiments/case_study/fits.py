@@ -1,0 +1,215 @@
+"""The tasks of the case study: what takes long. Each returns plain numbers, and uses one thread."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ParamSpec
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
+
+from bmcd import baselines, diagnostics
+from bmcd.clicks import Clicks
+from bmcd.cluster_names import name_clusters
+from bmcd.draws import Draws
+from bmcd.evaluation.evaluating import evaluate
+from bmcd.evaluation.result import Evaluation
+from bmcd.experiments.case_study.data import DataSet, all_clicks, split
+from bmcd.held_out_users import log_likelihood_by_draw, log_mean, split_users
+from bmcd.kmeans import kmeans_inertia
+from bmcd.posterior import sample_posterior
+from bmcd.prediction import Predictor
+from bmcd.recommendations import Lists, best_items, clicked_mask, order_of_ids, recommendation_frame
+
+Result = dict[str, Any]
+Floats = NDArray[np.float64]
+P = ParamSpec("P")
+
+WITH_INTERVAL = ("accuracy", "novelty", "intra_list_similarity", "rare_share", "users_with_rare_share")
+
+
+def _on_one_thread(task: Callable[P, Result]) -> Callable[P, Result]:
+    """Other tasks have the other cores; and threads that wait for each other take longer than one."""
+
+    @functools.wraps(task)
+    def run(*args: P.args, **kwargs: P.kwargs) -> Result:
+        before = numba.get_num_threads()
+        numba.set_num_threads(1)
+        try:
+            with threadpool_limits(1):
+                return task(*args, **kwargs)
+        finally:
+            numba.set_num_threads(before)
+
+    return run
+
+
+@_on_one_thread
+def describe(data: Mapping[str, Any]) -> Result:
+    """How many users, items and clicks there are, before and after clicks are removed."""
+    spec = DataSet(**data)
+    every, (train, test) = all_clicks(spec), split(spec)
+    found: Result = {"n_users": train.n_users, "n_items": train.n_items, "history": list(every.history)}
+    for name, clicks in (("all", every), ("train", train), ("test", test)):
+        per_user = np.diff(clicks.matrix.indptr)
+        least, median, most = int(per_user.min()), float(np.median(per_user)), int(per_user.max())
+        found[name] = {"n_clicks": clicks.n_clicks, "min": least, "median": median, "max": most}
+    found["item_clicks"] = sorted(np.bincount(train.matrix.indices, minlength=train.n_items).tolist())
+    return found
+
+
+@_on_one_thread
+def kmeans_curve(data: Mapping[str, Any], candidates: Sequence[int]) -> Result:
+    """Within-cluster sum of squares of k-means on the training clicks, for each number of clusters."""
+    spec = DataSet(**data)
+    inertia = kmeans_inertia(split(spec)[0], candidates, spec.seed)
+    return {"n_clusters": list(inertia), "inertia": [round(value, 3) for value in inertia.values()]}
+
+
+@_on_one_thread
+def score_clusters(
+    data: Mapping[str, Any], n_clusters: int, *, holdout: float, chains: int, warmup: int, draws: int
+) -> Result:
+    """One candidate of `choose_n_clusters`: log-likelihood of each held-out user, by chain."""
+    spec = DataSet(**data)
+    fitted_to, held_out = split_users(split(spec)[0], holdout, spec.seed)
+    found = sample_posterior(
+        fitted_to, n_clusters, draws=draws, warmup=warmup, chains=chains, seed=spec.seed, n_threads=1,
+        progress=False,
+    )  # fmt: skip
+    by_chain = log_mean(log_likelihood_by_draw(held_out, found), axis=2)
+    return {"by_chain": by_chain.round(6).tolist(), "within": found.within_distance.round(1).tolist()}
+
+
+@_on_one_thread
+def fit_bmcd(
+    data: Mapping[str, Any],
+    n_clusters: int,
+    *,
+    start: str,
+    rank_scale: str,
+    chains: int,
+    warmup: int,
+    draws: int,
+    used: int,
+) -> Result:
+    """Sample the posterior; measure what single chains recommend, and averages over several.
+
+    ``used`` draws of each chain are turned into probabilities.
+    """
+    spec = DataSet(**data)
+    train, test = split(spec)
+    found = sample_posterior(
+        train, n_clusters, rank_scale=rank_scale, start=start, draws=draws, warmup=warmup, chains=chains,
+        seed=spec.seed, n_threads=1, progress=False,
+    )  # fmt: skip
+    by_chain = [Predictor(found.of_chain(c), used).predict(train.matrix, spec.remove, 1) for c in range(chains)]
+    probability = np.array([one.probability for one in by_chain])
+    mean_rank = np.array([one.mean_rank for one in by_chain])
+
+    def measured(chosen: Sequence[int]) -> Evaluation:
+        of = list(chosen)
+        lists = _best(train, probability[of].mean(axis=0), mean_rank[of].mean(axis=0), spec.remove)
+        frame = recommendation_frame(train.users, lists, train)
+        return evaluate(frame, train, test, k=spec.remove, n_popular=spec.n_popular)
+
+    averaged = []
+    for size in _halvings(chains):
+        groups = [measured(range(first, first + size)) for first in range(0, chains - size + 1, size)]
+        rows = [{"accuracy": one.accuracy, "coverage": one.coverage} for one in groups]
+        averaged.append({"chains": size, "groups": rows})
+    every = measured(range(chains))
+    names = name_clusters(found)
+    return {
+        **measures(every),
+        "averaged": averaged,
+        "convergence": _convergence(found),
+        "probabilities": _counted(every),
+        "alpha": names.sort(found.alpha).round(3).tolist(),
+        "cluster_sizes": names.sort(found.label_counts).mean(axis=(0, 1)).round(1).tolist(),
+    }
+
+
+@_on_one_thread
+def fit_rival(
+    data: Mapping[str, Any], model: str, *, grid: Sequence[Mapping[str, Sequence[Any]]], folds: int
+) -> Result:
+    """Tune a rival on the training clicks, fit it to them, and measure what it recommends."""
+    spec = DataSet(**data)
+    train, test = split(spec)
+    model_class = getattr(baselines, model)
+    best, tuning = model_class(), None
+    if grid:
+        found = baselines.tune(
+            model_class, train, grid, folds, spec.remove, seed=spec.seed, n_threads=1, progress=False
+        )
+        best = found.model
+        scores = found.accuracy.round(6).tolist()
+        tried = [{**one, "accuracy": score} for one, score in zip(found.settings, scores, strict=True)]
+        tuning = {"folds": folds, "best": found.best, "at_the_edge": list(found.at_the_edge), "tried": tried}
+    recommended = best.fit(train, seed=spec.seed, n_threads=1).recommend(spec.remove)
+    evaluation = evaluate(recommended, train, test, k=spec.remove, n_popular=spec.n_popular)
+    return {**measures(evaluation), "tuning": tuning}
+
+
+def measures(evaluation: Evaluation) -> Result:
+    """What tables and figures need of an evaluation; per user what paired differences are taken from."""
+    numbers = {name: value for name, value in evaluation.to_dict().items() if name != "calibration"}
+    calibration = evaluation.calibration
+    if calibration is not None:
+        names = ("mean_probability", "expected_calibration_error", "brier", "log_score")
+        numbers |= {name: float(getattr(calibration, name)) for name in names}
+    hits, lengths = evaluation.per_user["accuracy"]
+    items = evaluation.items
+    intervals = {name: evaluation.interval(name) for name in WITH_INTERVAL}
+    return {
+        "measures": numbers,
+        "intervals": {name: [one.low, one.high] for name, one in intervals.items()},
+        "user_hits": hits.astype(int).tolist(),
+        "user_lengths": lengths.astype(int).tolist(),
+        "items": {name: getattr(items, name).tolist() for name in ("clicks", "recommended", "hits")},
+    }
+
+
+def _counted(evaluation: Evaluation) -> Result:
+    """Recommendations and hits at each probability, rounded to four digits: all that calibration and cut-offs need."""
+    assert evaluation.calibration is not None  # BMCD always gives probabilities
+    value, code = np.unique(evaluation.calibration.probability.round(4), return_inverse=True)
+    hits = np.bincount(code, weights=evaluation.calibration.hit)
+    return {"value": value.tolist(), "n": np.bincount(code).tolist(), "hits": hits.astype(int).tolist()}
+
+
+def _best(train: Clicks, probability: Floats, mean_rank: Floats, k: int) -> Lists:
+    """The lists that `BMCD.recommend` would give."""
+    available = ~clicked_mask(train.matrix, np.arange(train.n_users))
+    best = best_items(probability, available, k, order_of_ids(train.items), mean_rank)
+    return Lists(best, {"probability": np.take_along_axis(probability, best, axis=1)})
+
+
+def _halvings(chains: int) -> list[int]:
+    """1, 2, 4, ... up to the number of chains."""
+    sizes = [1]
+    while 2 * sizes[-1] < chains:
+        sizes.append(2 * sizes[-1])
+    return sizes if chains == 1 else [*sizes, chains]
+
+
+def _convergence(draws: Draws) -> Result:
+    said = diagnostics.verdict(draws)
+    rhat = [row.rhat for row in diagnostics.rows(draws) if not row.constant]
+    probed = [row.rhat for row in diagnostics.rows(draws) if row.quantity.startswith("probability")]
+    return {
+        "converged": said.converged,
+        "text": said.text,
+        "largest_rhat": _finite(max(rhat)),
+        "median_rhat_of_probabilities": _finite(float(np.nanmedian(probed))),
+        "log_joint": draws.log_joint.mean(axis=1).round(1).tolist(),
+    }
+
+
+def _finite(value: float) -> float | None:
+    """JSON has no infinity."""
+    return round(value, 4) if np.isfinite(value) else None

@@ -1,0 +1,174 @@
+"""reproduce_case_study: run what is not done yet, then write the page."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from bmcd.experiments.case_study.choice import Choice, choose
+from bmcd.experiments.case_study.data import DataSet, own_data, split
+from bmcd.experiments.case_study.plan import (
+    DATA_SETS,
+    QUICK,
+    Fit,
+    Roles,
+    Sizes,
+    first_tasks,
+    fit_task,
+    full_sizes,
+    quick_part,
+    roles,
+)
+from bmcd.experiments.tasks import Result, Task, run_tasks
+
+NEEDED = {"implicit": "baselines", "matplotlib": "plots"}
+
+
+@dataclass(frozen=True, eq=False)
+class Study:
+    """What was found on one data set."""
+
+    data: DataSet
+    sizes: Sizes
+    description: Result
+    choice: Choice
+    roles: Roles
+    fits: dict[Fit, Result]
+    rivals: dict[str, Result]
+    without_spark: str
+    """Why MLlib's ALS is not among the rivals, if it was meant to be."""
+
+
+def reproduce_case_study(
+    folder: Path,
+    *,
+    data: Sequence[str] | None = None,
+    quick: bool = False,
+    clicks: Path | None = None,
+    user: str = "user",
+    item: str = "item",
+    titles: Path | None = None,
+    most_clicked: int = 200,
+    at_least: int = 13,
+    remove: int = 10,
+    seed: int = 0,
+    n_workers: int | None = None,
+    progress: bool | None = None,
+) -> Path:
+    """Run the paper's case study on public clicks, or on your own, and return the page with tables and figures.
+
+    Results are kept in ``folder``/results, so that a study that was stopped goes on, and one that is done is only
+    written again.
+
+    Parameters
+    ----------
+    folder
+        Where everything is written.
+    data
+        Some of "eshop-1", "eshop-2" and "msweb"; all three unless given.
+    quick
+        A few users, items and sweeps: everything is made, nothing is to be learned from it.
+    clicks
+        A file of your own instead, as `bmcd.read_clicks` takes it, with the columns ``user`` and ``item`` and
+        optional ``titles``. The ``most_clicked`` items and users with ``at_least`` clicks are kept, and ``remove``
+        clicks of each are removed.
+    seed
+        Of the removed clicks, and of every fit.
+    n_workers
+        Tasks at a time; as many as cores unless given. Results do not depend on it.
+    progress
+        Show a bar; only on a terminal unless given.
+    """
+    _check_packages()
+    if clicks is None:
+        chosen = [replace(_known(name), seed=seed) for name in dict.fromkeys(data or DATA_SETS)]
+    elif data:
+        raise ValueError("give names of data sets or a file of your own clicks, not both.")
+    else:
+        protocol = {"most_clicked": most_clicked, "at_least": at_least, "remove": remove, "seed": seed}
+        files = {"user": user, "item": item, "titles": None if titles is None else str(titles)}
+        chosen = [own_data(clicks, n_popular=None, **protocol, **files)]
+    sizes = {one: QUICK if quick else full_sizes(one) for one in chosen}
+    if quick:
+        sizes = {quick_part(one): size for one, size in sizes.items()}
+    studies = run_studies(sizes, folder / "results", n_workers=n_workers, progress=progress)
+    from bmcd.experiments.case_study.page import write_page
+
+    return write_page(studies, folder, quick=quick)
+
+
+def run_studies(
+    sizes: dict[DataSet, Sizes], folder: Path, *, n_workers: int | None, progress: bool | None
+) -> list[Study]:
+    """Do all tasks: first what needs no choice, then the fits with the numbers of clusters chosen."""
+    options: Any = {"n_workers": n_workers, "progress": progress}
+    without = {one: _without_spark() if size.spark else "" for one, size in sizes.items()}
+    sizes = {one: replace(size, spark=size.spark and not without[one]) for one, size in sizes.items()}
+    fitted = {one: _fitting(one, size) for one, size in sizes.items()}
+    first = {one: first_tasks(one, fitted[one]) for one in sizes}
+    found = run_tasks([task for tasks in first.values() for task in tasks], folder, what="case study", **options)
+    choices = {one: _choice(one, fitted[one], found) for one in sizes}
+    wanted = {one: roles(choices[one].recommended, choices[one].larger, fitted[one]) for one in sizes}
+    every = {
+        one: list(dict.fromkeys([*(Fit(c) for c in fitted[one].clusters), *wanted[one].all()])) for one in sizes
+    }
+    more = [fit_task(one, fit, fitted[one]) for one, fits in every.items() for fit in fits]
+    found |= run_tasks(more, folder, what="case study, chosen fits", **options)
+    return [
+        Study(
+            data=one,
+            sizes=fitted[one],
+            description=found[f"{one.name}/describe"],
+            choice=choices[one],
+            roles=wanted[one],
+            fits={fit: found[fit_task(one, fit, fitted[one]).name] for fit in every[one]},
+            rivals={name: found[f"{one.name}/{name}"] for name in _rivals(first[one])},
+            without_spark=without[one],
+        )
+        for one in sizes
+    ]
+
+
+def _rivals(tasks: Sequence[Task]) -> list[str]:
+    return [str(task.arguments["model"]) for task in tasks if "model" in task.arguments]
+
+
+def _choice(data: DataSet, sizes: Sizes, found: dict[str, Result]) -> Choice:
+    scores = {c: found[f"{data.name}/held-out-{c}"] for c in sizes.clusters}
+    return choose(found[f"{data.name}/kmeans"], scores)
+
+
+def _fitting(data: DataSet, sizes: Sizes) -> Sizes:
+    """Without numbers of clusters for which there are too few users: ten for each cluster are the least."""
+    most = max(split(data)[0].n_users // 10, 2)
+    clusters = tuple(c for c in sizes.clusters if c <= most) or (2,)
+    return replace(sizes, clusters=clusters, curve=tuple(c for c in sizes.curve if c <= most) or (2,))
+
+
+def _known(name: str) -> DataSet:
+    if name not in DATA_SETS:
+        raise ValueError(f"there is no data set {name!r} in the case study; there are {', '.join(DATA_SETS)}.")
+    return DATA_SETS[name]
+
+
+def _check_packages() -> None:
+    """Before hours of work, not after them."""
+    if missing := [name for name in NEEDED if find_spec(name) is None]:
+        extras = ",".join(NEEDED[name] for name in missing)
+        raise ImportError(f"the case study needs {' and '.join(missing)}: pip install 'bmcd[{extras}]'")
+
+
+def _without_spark() -> str:
+    """Why there can be no MLlib here; empty if there can."""
+    if find_spec("pyspark") is None:
+        return "the package pyspark is not installed"
+    from bmcd.baselines.spark_session import JavaError, check_java
+
+    try:
+        check_java()
+    except JavaError:
+        return "there is no Java that Spark can use"
+    return ""
