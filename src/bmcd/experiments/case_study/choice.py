@@ -51,6 +51,6 @@ def choose(curve: Result, scores: Mapping[int, Result]) -> Choice:
         elbow=elbow,
         larger=dict(pairwise(inertia)).get(elbow) if elbow is not None else None,
         held_out=table,
-        best=int(table["held_out"].idxmax()),
+        best=list(by_chain)[int(table["held_out"].argmax())],
         recommended=int(table.index[table["behind"] <= table["behind_se"]].min()),
     )

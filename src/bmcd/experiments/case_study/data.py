@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -50,7 +51,8 @@ class DataSet:
 def own_data(file: Path, **protocol: Any) -> DataSet:
     """A data set of the user's own, from a file as `bmcd.read_clicks` reads it."""
     content = file.read_bytes()
-    return DataSet(file.name.split(".")[0], str(file), sha256=hashlib.sha256(content).hexdigest(), **protocol)
+    name = re.sub(r"[^\w-]+", "-", file.name.partition(".")[0]) or "own"  # also of files and links
+    return DataSet(name, str(file), sha256=hashlib.sha256(content).hexdigest(), **protocol)
 
 
 def as_argument(data: DataSet) -> dict[str, Any]:
@@ -78,9 +80,8 @@ def _prepared(text: str) -> tuple[Clicks, Clicks, Clicks]:
         clicks = load_dataset(data.source)
     if data.remove < 1 or data.at_least <= data.remove:
         raise ClicksError(
-            f"{data.source}: {data.remove} clicks of users with at least {data.at_least} are to be removed, so some "
-            "would have none left (or none removed). Remove at least 1, and fewer than every user has: see "
-            "--at-least and --remove."
+            f"{data.source}: {data.remove} clicks of users with at least {data.at_least} are to be removed, but at "
+            "least one must be removed and one must be left. Give other --at-least and --remove."
         )
     kept = clicks.most_clicked(min(data.most_clicked, clicks.n_items))
     n_clicks = [int(n) for n in kept.matrix.sum(axis=1)]
@@ -89,13 +90,14 @@ def _prepared(text: str) -> tuple[Clicks, Clicks, Clicks]:
         most = sorted(n_clicks)[-min(20, len(n_clicks)) :]
         raise ClicksError(
             f"{data.source}: {enough} of {len(n_clicks):,} users have {data.at_least} clicks or more on the "
-            f"{kept.n_items} most clicked items, and 2 are the least. The most clicks of a user are {most[-1]}, and "
-            f"{len(most)} users have {most[0]} or more: give --at-least and --remove accordingly, or a larger "
+            f"{kept.n_items} most clicked items, and 2 are the least. The most clicks of a user are {most[-1]}; "
+            f"{len(most)} users have {most[0]} or more. Give --at-least and --remove accordingly, or a larger "
             "--most-clicked."
         )
     kept = kept.at_least(data.at_least)
     if data.n_users is not None:
         step = f"kept the first {data.n_users} of {kept.n_users} users"
-        part = {"users": kept.users[: data.n_users], "matrix": kept.matrix[: data.n_users]}
-        kept = replace(kept, **part, history=(*kept.history, step))
+        first = slice(data.n_users)
+        history = (*kept.history, step)
+        kept = replace(kept, users=kept.users[first], matrix=kept.matrix[first], history=history)
     return kept, *kept.hold_out(data.remove, data.seed)

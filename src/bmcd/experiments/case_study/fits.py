@@ -16,6 +16,7 @@ from bmcd.clicks import Clicks
 from bmcd.cluster_names import name_clusters
 from bmcd.draws import Draws
 from bmcd.evaluation.evaluating import evaluate
+from bmcd.evaluation.metrics import popularity_order
 from bmcd.evaluation.result import Evaluation
 from bmcd.experiments.case_study.data import DataSet, all_clicks, split
 from bmcd.held_out_users import log_likelihood_by_draw, log_mean, split_users
@@ -57,8 +58,11 @@ def describe(data: Mapping[str, Any]) -> Result:
         per_user = np.diff(clicks.matrix.indptr)
         least, median, most = int(per_user.min()), float(np.median(per_user)), int(per_user.max())
         found[name] = {"n_clicks": clicks.n_clicks, "min": least, "median": median, "max": most}
-    found["item_clicks"] = sorted(np.bincount(train.matrix.indices, minlength=train.n_items).tolist())
-    return found
+    per_item = np.bincount(train.matrix.indices, minlength=train.n_items)
+    ascending = popularity_order(per_item)[::-1]  # as in `ItemCounts`
+    names = train.items if train.titles is None else train.titles
+    found["items"] = [str(name) for name in names[ascending]]
+    return {**found, "item_clicks": per_item[ascending].tolist()}
 
 
 @_on_one_thread
@@ -175,7 +179,7 @@ def measures(evaluation: Evaluation) -> Result:
 
 
 def _counted(evaluation: Evaluation) -> Result:
-    """Recommendations and hits at each probability, rounded to four digits: all that calibration and cut-offs need."""
+    """Recommendations and hits at each probability, in four digits: all that calibration and cut-offs need."""
     assert evaluation.calibration is not None  # BMCD always gives probabilities
     value, code = np.unique(evaluation.calibration.probability.round(4), return_inverse=True)
     hits = np.bincount(code, weights=evaluation.calibration.hit)
@@ -198,9 +202,9 @@ def _halvings(chains: int) -> list[int]:
 
 
 def _convergence(draws: Draws) -> Result:
-    said = diagnostics.verdict(draws)
-    rhat = [row.rhat for row in diagnostics.rows(draws) if not row.constant]
-    probed = [row.rhat for row in diagnostics.rows(draws) if row.quantity.startswith("probability")]
+    said, rows = diagnostics.verdict(draws), diagnostics.rows(draws)
+    rhat = [row.rhat for row in rows if not row.constant]
+    probed = [row.rhat for row in rows if row.quantity.startswith("probability")]
     return {
         "converged": said.converged,
         "text": said.text,

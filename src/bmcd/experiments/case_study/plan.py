@@ -73,11 +73,12 @@ QUICK = Sizes(
 )  # fmt: skip
 
 
-def full_sizes(data: DataSet) -> Sizes:
-    """The whole study: most of it for the first data set, which is the paper's data set 1 in shape."""
-    if data.name == "msweb":
-        return replace(FULL, clusters=(10, 30, 60), longer=0, spark=False)
-    return replace(FULL, longer=0, spark=False) if data.name == "eshop-2" else FULL
+def sizes_for(data: DataSet, *, quick: bool) -> Sizes:
+    """Most is done for the first data set, which has the shape of the paper's data set 1, and for one's own."""
+    if data.name not in ("eshop-2", "msweb"):
+        return QUICK if quick else FULL
+    less = replace(QUICK if quick else FULL, longer=0, spark=False)
+    return replace(less, clusters=(10, 30, 60)) if data.name == "msweb" and not quick else less
 
 
 def quick_part(data: DataSet) -> DataSet:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -12,34 +12,18 @@ from bmcd.experiments.case_study.choice import Choice, choose
 from bmcd.experiments.case_study.data import DataSet, own_data, split
 from bmcd.experiments.case_study.plan import (
     DATA_SETS,
-    QUICK,
     Fit,
-    Roles,
     Sizes,
     first_tasks,
     fit_task,
-    full_sizes,
     quick_part,
     roles,
+    sizes_for,
 )
+from bmcd.experiments.case_study.study import Study
 from bmcd.experiments.tasks import Result, Task, run_tasks
 
 NEEDED = {"implicit": "baselines", "matplotlib": "plots"}
-
-
-@dataclass(frozen=True, eq=False)
-class Study:
-    """What was found on one data set."""
-
-    data: DataSet
-    sizes: Sizes
-    description: Result
-    choice: Choice
-    roles: Roles
-    fits: dict[Fit, Result]
-    rivals: dict[str, Result]
-    without_spark: str
-    """Why MLlib's ALS is not among the rivals, if it was meant to be."""
 
 
 def reproduce_case_study(
@@ -91,9 +75,7 @@ def reproduce_case_study(
         protocol = {"most_clicked": most_clicked, "at_least": at_least, "remove": remove, "seed": seed}
         files = {"user": user, "item": item, "titles": None if titles is None else str(titles)}
         chosen = [own_data(clicks, n_popular=None, **protocol, **files)]
-    sizes = {one: QUICK if quick else full_sizes(one) for one in chosen}
-    if quick:
-        sizes = {quick_part(one): size for one, size in sizes.items()}
+    sizes = {quick_part(one) if quick else one: sizes_for(one, quick=quick) for one in chosen}
     studies = run_studies(sizes, folder / "results", n_workers=n_workers, progress=progress)
     from bmcd.experiments.case_study.page import write_page
 
