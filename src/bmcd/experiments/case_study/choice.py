@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,7 +27,7 @@ class Choice:
     elbow: int | None
     """Where it lies farthest below its chord."""
     larger: int | None
-    """The next number on the curve: the paper prefers one slightly larger than the elbow."""
+    """The next larger number that is fitted: the paper prefers one slightly larger than the elbow."""
     held_out: pd.DataFrame
     """By number of clusters, as in `ClusterChoice.table`."""
     best: int
@@ -49,7 +48,7 @@ def choose(curve: Result, scores: Mapping[int, Result]) -> Choice:
     return Choice(
         inertia=inertia,
         elbow=elbow,
-        larger=dict(pairwise(inertia)).get(elbow) if elbow is not None else None,
+        larger=None if elbow is None else min((c for c in by_chain if c > elbow), default=max(by_chain)),
         held_out=table,
         best=list(by_chain)[int(table["held_out"].argmax())],
         recommended=int(table.index[table["behind"] <= table["behind_se"]].min()),

@@ -72,7 +72,7 @@ def kmeans_curve(study: Study) -> Figure:
     from bmcd.report import plots
 
     found = study.choice
-    chosen = {"elbow": found.elbow, "slightly larger": found.larger, "held-out likelihood": found.recommended}
+    chosen = {"elbow": found.elbow, "taken for it": found.larger, "held-out likelihood": found.recommended}
     marked = {name: c for name, c in chosen.items() if c is not None and c in found.inertia}
     return plots.kmeans_curve(found.inertia, chosen=marked, title=study.name)
 

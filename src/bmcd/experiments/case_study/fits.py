@@ -110,26 +110,25 @@ def fit_bmcd(
         train, n_clusters, rank_scale=rank_scale, start=start, draws=draws, warmup=warmup, chains=chains,
         seed=spec.seed, n_threads=1, progress=False,
     )  # fmt: skip
-    by_chain = [Predictor(found.of_chain(c), used).predict(train.matrix, spec.remove, 1) for c in range(chains)]
-    probability = np.array([one.probability for one in by_chain])
-    mean_rank = np.array([one.mean_rank for one in by_chain])
-
-    def measured(chosen: Sequence[int]) -> Evaluation:
-        of = list(chosen)
-        lists = _best(train, probability[of].mean(axis=0), mean_rank[of].mean(axis=0), spec.remove)
-        frame = recommendation_frame(train.users, lists, train)
-        return evaluate(frame, train, test, k=spec.remove, n_popular=spec.n_popular)
-
-    averaged = []
-    for size in _halvings(chains):
-        groups = [measured(range(first, first + size)) for first in range(0, chains - size + 1, size)]
-        rows = [{"accuracy": one.accuracy, "coverage": one.coverage} for one in groups]
-        averaged.append({"chains": size, "groups": rows})
-    every = measured(range(chains))
-    names = name_clusters(found)
+    # Of each size of group only the sum so far is kept: the probabilities of all chains may be many.
+    groups: dict[int, list[Evaluation]] = {size: [] for size in _doublings(chains)}
+    sums = {size: np.zeros((2, train.n_users, train.n_items)) for size in groups}
+    for chain in range(chains):
+        one = Predictor(found.of_chain(chain), used).predict(train.matrix, spec.remove, 1)
+        for size, total in sums.items():
+            total += one.probability, one.mean_rank
+            if (chain + 1) % size == 0:
+                lists = _best(train, total[0] / size, total[1] / size, spec.remove)
+                frame = recommendation_frame(train.users, lists, train)
+                groups[size].append(evaluate(frame, train, test, k=spec.remove, n_popular=spec.n_popular))
+                total[:] = 0.0
+    names, every = name_clusters(found), groups[chains][0]
     return {
         **measures(every),
-        "averaged": averaged,
+        "averaged": [
+            {"chains": size, "groups": [{"accuracy": of.accuracy, "coverage": of.coverage} for of in some]}
+            for size, some in groups.items()
+        ],
         "convergence": _convergence(found),
         "probabilities": _counted(every),
         "alpha": names.sort(found.alpha).round(3).tolist(),
@@ -193,8 +192,12 @@ def _best(train: Clicks, probability: Floats, mean_rank: Floats, k: int) -> List
     return Lists(best, {"probability": np.take_along_axis(probability, best, axis=1)})
 
 
-def _halvings(chains: int) -> list[int]:
-    """1, 2, 4, ... up to the number of chains."""
+def _doublings(chains: int) -> list[int]:
+    """1, 2, 4, ... and the number of chains.
+
+    >>> _doublings(4), _doublings(3), _doublings(1)
+    ([1, 2, 4], [1, 2, 3], [1])
+    """
     sizes = [1]
     while 2 * sizes[-1] < chains:
         sizes.append(2 * sizes[-1])
@@ -204,12 +207,12 @@ def _halvings(chains: int) -> list[int]:
 def _convergence(draws: Draws) -> Result:
     said, rows = diagnostics.verdict(draws), diagnostics.rows(draws)
     rhat = [row.rhat for row in rows if not row.constant]
-    probed = [row.rhat for row in rows if row.quantity.startswith("probability")]
+    probed = [row.rhat for row in rows if row.quantity.startswith("probability") and not row.constant]
     return {
         "converged": said.converged,
         "text": said.text,
         "largest_rhat": _finite(max(rhat)),
-        "median_rhat_of_probabilities": _finite(float(np.nanmedian(probed))),
+        "median_rhat_of_probabilities": _finite(float(np.median(probed))) if probed else None,
         "log_joint": draws.log_joint.mean(axis=1).round(1).tolist(),
     }
 

@@ -61,9 +61,9 @@ def _clusters(page: Document, studies: Sequence[Study]) -> None:
     page.heading("How many clusters")
     page.text(
         "The paper reads C off the elbow of the k-means curve and prefers a slightly larger number; here the elbow "
-        "is the point farthest below the chord, which depends on how far the curve goes, and the next number on "
-        "the curve is taken. Beside it stands the exact log-likelihood of held-out users: the smallest C within "
-        "one standard error of the best. The main results use the latter."
+        "is the point farthest below the chord, which depends on how far the curve goes, and the next larger "
+        "number that was fitted (or else the largest) is taken. Beside it stands the exact log-likelihood of "
+        "held-out users: the smallest C within one standard error of the best. The main results use the latter."
     )
     page.table("cluster_choice", "Held-out log-likelihood for each C", tables.cluster_choice(studies))
     for study in studies:

@@ -29,8 +29,9 @@ RIVALS: dict[str, Grid] = {
     "Diffusion": ({"mixing": [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8]},),
     "ALS": (
         {"factors": [8, 16, 32], "alpha": [5.0], "regularization": [30.0, 60.0, 100.0]},
-        {"factors": [16], "alpha": [20.0, 80.0], "regularization": [100.0, 300.0]},
-        {"factors": [4, 8], "alpha": [2.0], "regularization": [10.0, 30.0]},
+        {"factors": [16], "alpha": [20.0], "regularization": [100.0]},
+        {"factors": [16], "alpha": [80.0], "regularization": [100.0, 300.0]},
+        {"factors": [4, 8], "alpha": [2.0], "regularization": [10.0]},
     ),
 }
 # The paper's own rival. MLlib multiplies the regularization by the number of clicks.
@@ -59,26 +60,32 @@ class Sizes:
     choice_warmup: int = 25
     choice_draws: int = 15
     holdout: float = 0.2
-    longer: int = 4
+    longer: int = 0
     """The main fit is repeated with so many times the warm-up; 0 for not at all."""
+    more: int = 0
+    """The main fit is repeated with so many chains; 0 for not at all."""
     folds: int = 10
     rivals: Mapping[str, Grid] | None = None
     spark: bool = True
 
 
-FULL = Sizes(rivals=RIVALS)
+FULL = Sizes(more=8, rivals=RIVALS)
 QUICK = Sizes(
     clusters=(2, 3), curve=(2, 3, 4, 6), chains=2, warmup=4, draws=4, used=2, choice_warmup=3, choice_draws=2,
-    longer=2, folds=2, rivals=SHORT_GRIDS, spark=False,
+    more=4, folds=2, rivals=SHORT_GRIDS, spark=False,
 )  # fmt: skip
 
 
 def sizes_for(data: DataSet, *, quick: bool) -> Sizes:
-    """Most is done for the first data set, which has the shape of the paper's data set 1, and for one's own."""
-    if data.name not in ("eshop-2", "msweb"):
-        return QUICK if quick else FULL
-    less = replace(QUICK if quick else FULL, longer=0, spark=False)
-    return replace(less, clusters=(10, 30, 60)) if data.name == "msweb" and not quick else less
+    """More chains and MLlib's ALS for the first data set and for one's own; longer chains for the smallest."""
+    usual = QUICK if quick else FULL
+    if data.is_own:
+        return usual
+    if data.name == "eshop-2":
+        return replace(usual, longer=3, more=0, spark=False)
+    if data.name == "msweb":
+        return replace(usual, clusters=usual.clusters if quick else (10, 30), more=0, spark=False)
+    return usual
 
 
 def quick_part(data: DataSet) -> DataSet:
@@ -96,12 +103,14 @@ class Fit:
     start: str = "kmeans"
     rank_scale: str = "linear"
     longer: bool = False
+    more: bool = False
 
     @property
     def name(self) -> str:
         """Of its file."""
-        parts = ["bmcd", str(self.n_clusters), self.start, self.rank_scale, "longer" if self.longer else ""]
-        return "-".join(part for part in parts if part not in ("", "linear"))
+        parts = ["bmcd", str(self.n_clusters), self.start]
+        parts += ["sqrt"] * (self.rank_scale == "sqrt") + ["longer"] * self.longer + ["more"] * self.more
+        return "-".join(parts)
 
 
 @dataclass(frozen=True)
@@ -118,10 +127,12 @@ class Roles:
     """As the main one, with ranks on a square root scale."""
     longer: Fit | None
     """As the main one, with more warm-up."""
+    more: Fit | None
+    """As the main one, with more chains to average."""
 
     def all(self) -> list[Fit]:
         """All of them, each once."""
-        given = (self.main, self.elbow, self.popularity, self.sqrt, self.longer)
+        given = (self.main, self.elbow, self.popularity, self.sqrt, self.longer, self.more)
         return list(dict.fromkeys(fit for fit in given if fit is not None))
 
 
@@ -135,6 +146,7 @@ def roles(chosen: int, elbow: int | None, sizes: Sizes) -> Roles:
         popularity=replace(by_elbow or main, start="popularity"),
         sqrt=replace(main, rank_scale="sqrt"),
         longer=replace(main, longer=True) if sizes.longer else None,
+        more=replace(main, more=True) if sizes.more else None,
     )
 
 
@@ -165,16 +177,17 @@ def first_tasks(data: DataSet, sizes: Sizes) -> list[Task]:
 def fit_task(data: DataSet, fit: Fit, sizes: Sizes) -> Task:
     """The task of one fit."""
     warmup = sizes.warmup * (sizes.longer if fit.longer else 1)
+    chains = sizes.more if fit.more else sizes.chains
     arguments = {
         "data": as_argument(data),
         "n_clusters": fit.n_clusters,
         "start": fit.start,
         "rank_scale": fit.rank_scale,
-        "chains": sizes.chains,
+        "chains": chains,
         "warmup": warmup,
         "draws": sizes.draws,
         "used": sizes.used,
     }
     # About right for a few thousand users and 200 items.
-    seconds = sizes.chains * ((warmup + sizes.draws) * 0.4 + 10 + 0.5 * fit.n_clusters)
+    seconds = chains * ((warmup + sizes.draws) * 0.4 + 10 + 0.5 * fit.n_clusters)
     return Task(f"{data.name}/{fit.name}", fits.fit_bmcd, arguments, seconds)

@@ -76,6 +76,7 @@ class Study:
             f"{MAIN}, {elbow}popularity start": of.popularity,
             f"{MAIN}, square root ranks": of.sqrt,
             f"{MAIN}, longer chains": of.longer,
+            f"{MAIN}, {self.sizes.more} chains": of.more,
         }
         return {name: fit for name, fit in given.items() if fit is not None and (name == MAIN or fit != of.main)}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import resources
@@ -13,6 +14,8 @@ import pandas as pd
 
 from bmcd.experiments.case_study.plan import Fit
 from bmcd.experiments.case_study.study import CF, MAIN, Study
+
+CHAINS = re.compile(r"\d+ chains?, %")
 
 
 @cache
@@ -89,11 +92,13 @@ def by_clusters(studies: Sequence[Study]) -> pd.DataFrame:
     """Accuracy against the number of clusters, and how many chains are averaged."""
     rows = []
     for study in studies:
-        for fit in over_clusters(study):
-            rows.append(_fit_row(study, fit))
-        if study.roles.longer is not None:
-            rows.append(_fit_row(study, study.roles.longer) | {"chains are": "longer"})
-    return pd.DataFrame(rows)
+        rows += [_fit_row(study, fit) for fit in over_clusters(study)]
+        others = {"longer": study.roles.longer, "more": study.roles.more}
+        rows += [_fit_row(study, fit) | {"chains are": how} for how, fit in others.items() if fit is not None]
+    table = pd.DataFrame(rows)
+    sizes = sorted((name for name in table if CHAINS.match(str(name))), key=lambda name: int(str(name).split()[0]))
+    ends = ["coverage", "largest R-hat", "median R-hat of probabilities"]
+    return table[["data set", "C", "chains are", sizes[0], "worst", "best", *sizes[1:], *ends]]
 
 
 def over_clusters(study: Study) -> list[Fit]:

@@ -103,7 +103,7 @@ def on_clusters(study: Study) -> str:
     if found.elbow is None:
         said.append("The k-means curve has no elbow.")
     else:
-        larger = f"; the next larger number on the curve, {found.larger}, is taken" if found.larger else ""
+        larger = f"; of the numbers that were fitted {found.larger} is taken for it"
         said.append(f"The k-means curve has its elbow at {found.elbow}{larger}.")
     numbers = found.held_out.index.tolist()
     how = "the best" if found.recommended == found.best else f"within a standard error of the best, {found.best}"
@@ -118,14 +118,12 @@ def on_clusters(study: Study) -> str:
             f"With {chains} chains averaged, accuracy is {percent(by_c[least])} at C = {least} and "
             f"{percent(by_c[most])} at C = {most}."
         )
-    groups = study.main["averaged"]
+    groups = study.fits[study.roles.more or study.roles.main]["averaged"]
     if len(groups) > 1:
-        single = [group["accuracy"] for group in groups[0]["groups"]]
-        mean = sum(single) / len(single)
-        gain = 100 * (study.measure(MAIN, "accuracy") - mean)
+        means = [np.mean([group["accuracy"] for group in one["groups"]]) for one in groups]
         said.append(
-            f"At the C chosen single chains have {percent(mean)} on average; averaging {chains} of them changes "
-            f"that by {gain:+.2f} points."
+            f"At the C chosen, averages of {joined([str(one['chains']) for one in groups])} chains have "
+            f"{joined([percent(float(mean)) for mean in means])}."
         )
     return " ".join([*said, *_variants(study)])
 
@@ -143,6 +141,9 @@ def _variants(study: Study) -> list[str]:
             sweeps = study.sizes.warmup * study.sizes.longer
             gap = _points(study.differences[name], signed=True)
             said.append(f"With {sweeps} sweeps of warm-up (largest R-hat {rhat}) accuracy changes by {gap}.")
+        elif fit.more:
+            gap = _points(study.differences[name], signed=True)
+            said.append(f"Averaging {study.sizes.more} chains instead of {study.sizes.chains} changes it by {gap}.")
         elif fit.rank_scale != "linear":
             gap = _points(study.differences[name], signed=True)
             said.append(f"Ranks on a square root scale, decided on beforehand, change it by {gap}.")
