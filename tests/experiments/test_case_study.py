@@ -219,6 +219,8 @@ def test_unknown_data_and_data_given_twice_are_refused(own_file, tmp_path):
         reproduce_case_study(tmp_path, data=["nrk"])
     with pytest.raises(ValueError, match="not both"):
         reproduce_case_study(tmp_path, data=["msweb"], clicks=own_file)
+    with pytest.raises(ValueError, match="at_least can be chosen for clicks of your own only"):
+        reproduce_case_study(tmp_path, at_least=20)
 
 
 def test_other_clicks_in_the_same_file_are_other_data(own_file, tmp_path):

@@ -71,7 +71,7 @@ def split(data: DataSet) -> tuple[Clicks, Clicks]:
     return train, test
 
 
-@lru_cache(maxsize=1)
+@lru_cache(maxsize=3)
 def _prepared(text: str) -> tuple[Clicks, Clicks, Clicks]:
     data = DataSet(**json.loads(text))
     if data.is_own:

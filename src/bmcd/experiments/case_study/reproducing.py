@@ -24,6 +24,7 @@ from bmcd.experiments.case_study.study import Study
 from bmcd.experiments.tasks import Result, Task, run_tasks
 
 NEEDED = {"implicit": "baselines", "matplotlib": "plots"}
+USUAL = {"most_clicked": 200, "at_least": 13, "remove": 10}  # as the paper's data set 1
 
 
 def reproduce_case_study(
@@ -35,9 +36,9 @@ def reproduce_case_study(
     user: str = "user",
     item: str = "item",
     titles: Path | None = None,
-    most_clicked: int = 200,
-    at_least: int = 13,
-    remove: int = 10,
+    most_clicked: int | None = None,
+    at_least: int | None = None,
+    remove: int | None = None,
     seed: int = 0,
     n_workers: int | None = None,
     progress: bool | None = None,
@@ -57,8 +58,8 @@ def reproduce_case_study(
         A few users, items and sweeps: everything is made, nothing is to be learned from it.
     clicks
         A file of your own instead, as `bmcd.read_clicks` takes it, with the columns ``user`` and ``item`` and
-        optional ``titles``. The ``most_clicked`` items and users with ``at_least`` clicks are kept, and ``remove``
-        clicks of each are removed.
+        optional ``titles``. The ``most_clicked`` items (200) and users with ``at_least`` clicks (13) are kept, and
+        ``remove`` clicks (10) of each are removed; without a file these are fixed.
     seed
         Of the removed clicks, and of every fit.
     n_workers
@@ -67,14 +68,19 @@ def reproduce_case_study(
         Show a bar; only on a terminal unless given.
     """
     _check_packages()
+    given = {"most_clicked": most_clicked, "at_least": at_least, "remove": remove}
+    protocol = {name: value for name, value in given.items() if value is not None}
+    if clicks is None and protocol:
+        raise ValueError(
+            f"{', '.join(protocol)} can be chosen for clicks of your own only; the others have theirs."
+        )
     if clicks is None:
         chosen = [replace(_known(name), seed=seed) for name in dict.fromkeys(data or DATA_SETS)]
     elif data:
         raise ValueError("give names of data sets or a file of your own clicks, not both.")
     else:
-        protocol = {"most_clicked": most_clicked, "at_least": at_least, "remove": remove, "seed": seed}
         files = {"user": user, "item": item, "titles": None if titles is None else str(titles)}
-        chosen = [own_data(clicks, n_popular=None, **protocol, **files)]
+        chosen = [own_data(clicks, **{**USUAL, **protocol}, n_popular=None, seed=seed, **files)]
     sizes = {quick_part(one) if quick else one: sizes_for(one, quick=quick) for one in chosen}
     studies = run_studies(sizes, folder / "results", n_workers=n_workers, progress=progress)
     from bmcd.experiments.case_study.page import write_page
