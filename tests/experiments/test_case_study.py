@@ -7,8 +7,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from typer.testing import CliRunner
 
 import bmcd
+from bmcd.cli import app
 from bmcd.experiments.case_study import reproduce_case_study
 from bmcd.experiments.case_study.data import DataSet, all_clicks, own_data, split
 from bmcd.experiments.case_study.plan import DATA_SETS, QUICK, Fit, quick_part, sizes_for
@@ -262,3 +264,21 @@ def test_the_papers_numbers_fit_together():
                 assert (200 * of[measure]) == pytest.approx(round(200 * of[measure]))
             misprint = 10 if (name, method) == ("eshop-2", "CF") else 1
             assert misprint * of["n_rare"] / (n_users * k) == pytest.approx(of["rare_share"], abs=6e-4)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--data", "nrk"], "eshop-1, eshop-2, msweb"),
+        (["--clicks", "nowhere.csv"], "nowhere.csv"),
+        (["--clicks", "clicks.csv", "--quick"], "clicks or more"),
+    ],
+)
+def test_the_command_refuses_in_one_line(tmp_path, monkeypatch, arguments, said):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "clicks.csv").write_text("user,item\nann,a\nbob,b\n")
+    result = CliRunner().invoke(app, ["reproduce", "case-study", "-o", "out", *arguments])
+    assert result.exit_code == 1
+    assert said in result.stderr
+    assert result.stderr.count("\n") == 1
+    assert not (tmp_path / "out" / "README.md").exists()

@@ -169,7 +169,7 @@ def test_a_file_in_the_way_is_refused(tmp_path):
     assert (tmp_path / "file").read_text() == "mine"
 
 
-@pytest.mark.parametrize("command", ["simulation"])
+@pytest.mark.parametrize("command", ["simulation", "case-study"])
 def test_help_has_an_example(command):
     result = CliRunner().invoke(app, ["reproduce", command, "--help"], env={"COLUMNS": "120"})
     assert f"Example: bmcd reproduce {command}" in result.stdout

@@ -9,7 +9,8 @@ import time
 
 import pytest
 
-from bmcd.experiments.tasks import Task, TaskError, need, run_tasks
+from bmcd.experiments.requirements import need
+from bmcd.experiments.tasks import Task, TaskError, run_tasks
 
 
 def square(x, counter=None):

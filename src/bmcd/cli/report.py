@@ -21,7 +21,8 @@ def report(
         typer.Option(help="Clicks it has not seen (csv, tsv, parquet), of the same users: how good is it?"),
     ] = None,
     k: Annotated[
-        list[str] | None, typer.Option("-k", help="How many items for each user; several: -k 5,10. [default: 5,10]")
+        list[str] | None,
+        typer.Option("-k", help="How many items for each user; several: -k 5,10, which is the default."),
     ] = None,
     users: Annotated[
         list[str] | None, typer.Option("--user", help="Show this user; may be repeated. By default 12 are chosen.")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import multiprocessing
 import os
@@ -199,12 +198,3 @@ def _bar(
             bar.update(shown, advance=task.seconds, done=done, last=task.name)
 
         yield show
-
-
-def need(package: str, extra: str) -> None:
-    """An error before anything is begun, if a package that some tasks need is not there.
-
-    >>> need("numpy", "baselines")
-    """
-    if importlib.util.find_spec(package) is None:
-        raise TaskError(f"this study needs the package {package}: pip install 'bmcd[{extra}]'")

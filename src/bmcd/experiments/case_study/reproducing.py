@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +20,9 @@ from bmcd.experiments.case_study.plan import (
     sizes_for,
 )
 from bmcd.experiments.case_study.study import Study
+from bmcd.experiments.requirements import need, why_no_spark
 from bmcd.experiments.tasks import Result, Task, run_tasks
 
-NEEDED = {"implicit": "baselines", "matplotlib": "plots"}
 USUAL = {"most_clicked": 200, "at_least": 13, "remove": 10}  # as the paper's data set 1
 
 
@@ -67,7 +66,7 @@ def reproduce_case_study(
     progress
         Show a bar; only on a terminal unless given.
     """
-    _check_packages()
+    need("implicit", "baselines")
     given = {"most_clicked": most_clicked, "at_least": at_least, "remove": remove}
     protocol = {name: value for name, value in given.items() if value is not None}
     if clicks is None and protocol:
@@ -93,7 +92,7 @@ def run_studies(
 ) -> list[Study]:
     """Do all tasks: first what needs no choice, then the fits with the numbers of clusters chosen."""
     options: Any = {"n_workers": n_workers, "progress": progress}
-    without = {one: _without_spark() if size.spark else "" for one, size in sizes.items()}
+    without = {one: why_no_spark() if size.spark else "" for one, size in sizes.items()}
     sizes = {one: replace(size, spark=size.spark and not without[one]) for one, size in sizes.items()}
     fitted = {one: _fitting(one, size) for one, size in sizes.items()}
     first = {one: first_tasks(one, fitted[one]) for one in sizes}
@@ -140,23 +139,3 @@ def _known(name: str) -> DataSet:
     if name not in DATA_SETS:
         raise ValueError(f"there is no data set {name!r} in the case study; there are {', '.join(DATA_SETS)}.")
     return DATA_SETS[name]
-
-
-def _check_packages() -> None:
-    """Before hours of work, not after them."""
-    if missing := [name for name in NEEDED if find_spec(name) is None]:
-        extras = ",".join(NEEDED[name] for name in missing)
-        raise ImportError(f"the case study needs {' and '.join(missing)}: pip install 'bmcd[{extras}]'")
-
-
-def _without_spark() -> str:
-    """Why there can be no MLlib here; empty if there can."""
-    if find_spec("pyspark") is None:
-        return "the package pyspark is not installed"
-    from bmcd.baselines.spark_session import JavaError, check_java
-
-    try:
-        check_java()
-    except JavaError:
-        return "there is no Java that Spark can use"
-    return ""

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import importlib.util
-import shutil
 from importlib import resources
 from pathlib import Path
 
 from bmcd import __version__
 from bmcd.experiments.document import Document
+from bmcd.experiments.requirements import need, why_no_spark
 from bmcd.experiments.simulation import figures, tables
 from bmcd.experiments.simulation.measure import NEXT
 from bmcd.experiments.simulation.plan import FULL, QUICK, Size, spark_tasks, tasks_of
 from bmcd.experiments.simulation.tables import BY_LEAST, BY_LIKELIHOOD, Study
-from bmcd.experiments.tasks import need, run_tasks
+from bmcd.experiments.tasks import run_tasks
 
 
 def reproduce_simulation(
@@ -46,14 +45,9 @@ def reproduce_simulation(
     results = run_tasks(
         tasks_of(size), folder / "results", n_workers=n_workers, progress=progress, what="simulation study"
     )
-    if spark or (spark is None and has_spark()):
+    if spark or (spark is None and not why_no_spark()):
         results |= run_tasks(spark_tasks(size), folder / "results", n_workers=1, progress=progress, what="Spark")
     return make_page(Study(size, results), quick=quick).write(folder)
-
-
-def has_spark() -> bool:
-    """Whether SparkALS can run here."""
-    return importlib.util.find_spec("pyspark") is not None and shutil.which("java") is not None
 
 
 def make_page(study: Study, *, quick: bool) -> Document:
