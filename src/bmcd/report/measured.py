@@ -61,7 +61,7 @@ def cutoffs(facts: Facts) -> Html:
         rows = [
             (
                 percent(step.wanted),
-                f"{100 * step.cutoff:.1f} %",
+                f"{100 * step.cutoff:.2f} %",
                 f"{step.n:,} ({percent(step.share)})",
                 f"{step.per_user:.2f}",
                 f"{step.n_users:,}",

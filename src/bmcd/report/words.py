@@ -175,7 +175,7 @@ def cut(facts: Facts, view: View, step: Step | None) -> str:
     users = facts.clicks.n_users
     return (
         f"To be right {often(step.wanted)}, recommend only what has a probability of at least "
-        f"{100 * step.cutoff:.1f} %: that is {percent(step.share)} of the recommendations ({step.n:,}), "
+        f"{100 * step.cutoff:.2f} %: that is {percent(step.share)} of the recommendations ({step.n:,}), "
         f"{step.per_user:.1f} for a user on average, and {step.n_users:,} of {users:,} users get at least one."
     )
 
