@@ -155,7 +155,7 @@ def alpha_traces(
         if has != n_clusters:
             raise ValueError(f"{what} has {has} entries, but alpha has {n_clusters} clusters.")
     styles = list(looks([f"chain {c + 1}" for c in range(n_chains)]).values())
-    figure, axes = panels(n_clusters, title, across=across, height=1.9, sharex=True)
+    figure, axes = panels(n_clusters, title, across=across, height=2.3, sharex=True)
     for c, ax in enumerate(axes):
         for chain in range(n_chains):
             look = styles[chain]

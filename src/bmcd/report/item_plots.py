@@ -153,7 +153,8 @@ def rare_items(table: Any, title: str | None = None) -> Figure:
         ax.set_xticks(range(len(methods)), methods, rotation=30 if len(methods) > 3 else 0)
         ax.set_xlim(-0.6, len(methods) - 0.4)
         ax.set_title(label)
-        ax.set_ylim(bottom=0)
+        # From 0, and with room for the largest: limits that matplotlib chose before must not cut it off.
+        ax.set_ylim(0, 1.06 * max(float(frame[column].max()), 1.0))
         ax.grid(axis="x", visible=False)
         round_ticks(ax.yaxis, integer=True)
     return figure

@@ -237,7 +237,7 @@ def round_ticks(axis: Any, n: int = 5, *, share: bool = False, integer: bool = F
     if share:
         axis.set_major_formatter(FuncFormatter(lambda value, _: f"{round(100 * value, 6):g} %"))
     elif integer:
-        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{round(value, 6):,g}"))
+        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{round(value, 6):,.10g}"))
 
 
 def named(value: Any, name: str, kind: type) -> dict[str, Any]:

@@ -88,9 +88,10 @@ def make_page(study: Study, *, quick: bool) -> Document:
     page.heading("Cut-offs")
     page.text(
         "Recommendations with at least this probability, and how many of them are right: mean ± standard deviation "
-        "over the runs. The paper's ± is taken for 1.96 standard errors of its mean: at the first cut-off nothing "
-        "is cut off, and there 1.96 x 0.69 % / √20 = 0.3 %, which is what the paper's table has, while "
-        "the standard deviation of its accuracies is 0.69 %."
+        "over the runs (accuracy: over those that keep any). The paper does not say what its ± is. At the first "
+        "cut-off, where nothing is cut off, 1.96 standard errors of the mean fit (1.96 x 0.69 % / √20 = 0.3 %) and "
+        "the standard deviation of its accuracies, 0.69 %, does not; so it is taken for 1.96 standard errors. If "
+        "it were the standard deviation, differences would be up to 2.3 times as many standard errors."
     )
     for k in NEXT:
         page.table(f"cutoffs-{k}", f"Cut-offs, next {k}, C by {BY_LEAST}", tables.cutoff_table(study, k, BY_LEAST))

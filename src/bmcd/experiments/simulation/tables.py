@@ -274,8 +274,9 @@ def _from_paper(values: Sequence[float], mean: float, plus_minus: float) -> str:
 def _mean_sd(values: Sequence[float], digits: int, scale: float) -> str:
     if not values:
         return "none"
-    sd = float(np.std(values, ddof=1)) if len(values) > 1 else float("nan")
-    return plus_minus(scale * float(np.mean(values)), scale * sd, digits)
+    if len(values) == 1:
+        return f"{scale * values[0]:.{digits}f} (one run)"
+    return plus_minus(scale * float(np.mean(values)), scale * float(np.std(values, ddof=1)), digits)
 
 
 def _percent(value: float) -> str:
