@@ -66,17 +66,17 @@ def add_rare_items(page: Document, study: Study) -> None:
 def add_within_distance(page: Document, study: Study) -> None:
     """The paper's boxplots, by which it chooses the number of clusters."""
     boxes = {f"Run {run}": pd.DataFrame(_boxes(study, run)) for run in shown_runs(study.size, BOX_RUNS)}
-    page.figure("mwcd", "Posterior within-cluster distance against C", plots.within_distance(boxes))
+    page.figure("mwcd", "Posterior within-cluster distance against C", plots.within_distance(boxes, across=3))
 
 
 def add_traces(page: Document, study: Study) -> None:
     """Traces of alpha after warm-up, two chains."""
     found = study[TRACE_RUN, "traces"]
     # Clusters are in the order of the first item's rank in their consensus: 1, 39 and 50 of the paper's three.
-    first = paper_consensuses()[:, 0]
-    names = [f"alpha {c + 1}" for c in np.argsort(first)]
+    place = np.argsort(np.argsort(paper_consensuses()[:, 0]))
+    names = [f"alpha {c + 1}" for c in range(len(place))]
     figure = plots.alpha_traces(
-        np.array(found["alpha"]),
+        np.array(found["alpha"])[:, :, place],
         clusters=names,
         truth=[TRUE_ALPHA] * len(names),
         title=f"Run {TRACE_RUN}",
