@@ -89,7 +89,11 @@ def accuracy_by_clusters(study: Study) -> Figure:
                 {"n_clusters": fit.n_clusters, "accuracy": group["accuracy"], "series": words, "run": run}
                 for run, group in enumerate(averaged["groups"])
             ]
-    return plots.accuracy_by_clusters(pd.DataFrame(rows), title=study.name)
+    figure = plots.accuracy_by_clusters(pd.DataFrame(rows), title=study.name)
+    # Room for the legend, which is else laid over the lines.
+    low, high = figure.axes[0].get_ylim()
+    figure.axes[0].set_ylim(low, high + 0.3 * (high - low))
+    return figure
 
 
 def _lines(study: Study) -> dict[str, float]:

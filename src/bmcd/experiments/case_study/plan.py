@@ -63,7 +63,7 @@ class Sizes:
     longer: int = 0
     """The main fit is repeated with so many times the warm-up; 0 for not at all."""
     more: int = 0
-    """The main fit is repeated with so many chains; 0 for not at all."""
+    """The main fit, and that with the largest C, are repeated with so many chains; 0 for not at all."""
     folds: int = 10
     rivals: Mapping[str, Grid] | None = None
     spark: bool = True
@@ -129,10 +129,12 @@ class Roles:
     """As the main one, with more warm-up."""
     more: Fit | None
     """As the main one, with more chains to average."""
+    more_largest: Fit | None
+    """The same with the largest number of clusters, whose chains differ more."""
 
     def all(self) -> list[Fit]:
         """All of them, each once."""
-        given = (self.main, self.elbow, self.popularity, self.sqrt, self.longer, self.more)
+        given = (self.main, self.elbow, self.popularity, self.sqrt, self.longer, self.more, self.more_largest)
         return list(dict.fromkeys(fit for fit in given if fit is not None))
 
 
@@ -147,6 +149,7 @@ def roles(chosen: int, elbow: int | None, sizes: Sizes) -> Roles:
         sqrt=replace(main, rank_scale="sqrt"),
         longer=replace(main, longer=True) if sizes.longer else None,
         more=replace(main, more=True) if sizes.more else None,
+        more_largest=Fit(max(sizes.clusters), more=True) if sizes.more else None,
     )
 
 

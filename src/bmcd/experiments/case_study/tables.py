@@ -93,8 +93,9 @@ def by_clusters(studies: Sequence[Study]) -> pd.DataFrame:
     rows = []
     for study in studies:
         rows += [_fit_row(study, fit) for fit in over_clusters(study)]
-        others = {"longer": study.roles.longer, "more": study.roles.more}
-        rows += [_fit_row(study, fit) | {"chains are": how} for how, fit in others.items() if fit is not None]
+        of = study.roles
+        others = dict.fromkeys(fit for fit in (of.longer, of.more, of.more_largest) if fit is not None)
+        rows += [_fit_row(study, fit) | {"chains are": "longer" if fit.longer else "more"} for fit in others]
     table = pd.DataFrame(rows)
     sizes = sorted((name for name in table if CHAINS.match(str(name))), key=lambda name: int(str(name).split()[0]))
     ends = ["coverage", "largest R-hat", "median R-hat of probabilities"]

@@ -47,7 +47,8 @@ def what_was_run(studies: Sequence[Study], quick: bool) -> list[str]:
 
 def in_short(study: Study) -> str:
     """Where BMCD loses and where it wins on one data set."""
-    return " ".join(filter(None, [f"**{study.name}.**", _accuracy(study), _diversity(study), _cutoff(study)]))
+    said = [_accuracy(study), _diversity(study), _outdone(study), _cutoff(study)]
+    return " ".join([f"**{study.name}.**", *filter(None, said)])
 
 
 def _accuracy(study: Study) -> str:
@@ -82,6 +83,24 @@ def _diversity(study: Study) -> str:
     return " ".join(said)
 
 
+def _outdone(study: Study) -> str:
+    """Rivals that leave BMCD nothing but its probabilities."""
+    names = [
+        name
+        for name in study.methods
+        if name in study.rivals
+        and study.differences[name].sign > 0
+        and all(
+            better * (study.measure(name, measure) - study.measure(MAIN, measure)) > 0
+            for measure, (_, _, better) in DIVERSITY.items()
+        )
+    ]
+    if not names:
+        return ""
+    are = "is" if len(names) == 1 else "are"
+    return f"{joined(names)} {are} ahead of it in accuracy and in all {len(DIVERSITY)} measures of diversity."
+
+
 def _cutoff(study: Study) -> str:
     own, target = (study.measure(name, "accuracy") for name in (MAIN, study.best_rival))
     if own >= target:
@@ -109,7 +128,9 @@ def on_clusters(study: Study) -> str:
     how = "the best" if found.recommended == found.best else f"within a standard error of the best, {found.best}"
     said.append(f"Held-out likelihood chooses {found.recommended} of {joined([str(c) for c in numbers])}: {how}.")
     if len(numbers) > 1 and found.best == numbers[-1]:
-        said.append("That is the largest tried: more may be better still.")
+        said.append("The best is the largest tried: more may be better still.")
+    if len(numbers) > 1 and found.recommended == numbers[0]:
+        said.append("It is the smallest tried: fewer might do as well.")
     fits = over_clusters(study)
     by_c = {fit.n_clusters: study.accuracy_of(study.fits[fit]) for fit in fits}
     least, most = min(by_c), max(by_c)
@@ -124,6 +145,12 @@ def on_clusters(study: Study) -> str:
         said.append(
             f"At the C chosen, averages of {joined([str(one['chains']) for one in groups])} chains have "
             f"{joined([percent(float(mean)) for mean in means])}."
+        )
+    if (most_of := study.roles.more_largest) is not None and study.roles.more is not None:
+        averaged = study.fits[most_of]["averaged"]
+        means = [np.mean([group["accuracy"] for group in one["groups"]]) for one in averaged]
+        said.append(
+            f"At C = {most_of.n_clusters}, the largest, they have {joined([percent(float(one)) for one in means])}."
         )
     return " ".join([*said, *_variants(study)])
 
