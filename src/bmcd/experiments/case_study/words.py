@@ -34,9 +34,9 @@ def what_was_run(studies: Sequence[Study], quick: bool) -> list[str]:
         f"over {of.used} draws of each chain; C is chosen on training clicks by the log-likelihood of held-out "
         f"users ({of.choice_chains} chains of {of.choice_warmup} + {of.choice_draws} sweeps). The rivals were "
         f"tuned by {of.folds}-fold cross-validation over training clicks. No choice made here has seen the "
-        "removed clicks. Differences are paired, user by user, with 95 % bootstrap intervals over users; what another "
-        "seed of the chains would change is not in them, so small differences between fits of BMCD mean little "
-        "(see how far single chains lie apart, below).",
+        "removed clicks. Differences are paired, user by user, with 95 % bootstrap intervals over users; what "
+        "another seed of the chains would change is not in them, so small differences between fits of BMCD mean "
+        "little (see how far single chains lie apart, below).",
     ]
     if not own:
         found.append("The paper's own numbers on NRK's clicks stand beside ours as context, not as a target.")
