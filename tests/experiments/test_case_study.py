@@ -85,8 +85,8 @@ def test_numbers_agree_with_each_other(page, studies):
         np.testing.assert_allclose(own["coverage, items"], own["coverage"] * 24, atol=0.01)
         others = own.drop(index=MAIN)
         gap = others["accuracy %"] - own.loc[MAIN, "accuracy %"]
-        np.testing.assert_allclose(others["less BMCD"], gap, atol=0.011)
-        assert ((others["from"] <= others["less BMCD"]) & (others["less BMCD"] <= others["to"])).all()
+        np.testing.assert_allclose(others["minus BMCD"], gap, atol=0.011)
+        assert ((others["from"] <= others["minus BMCD"]) & (others["minus BMCD"] <= others["to"])).all()
         assert (own["correct coverage"] <= own["coverage"]).all()
         for method in study.methods:
             counts = study.item_counts(method)

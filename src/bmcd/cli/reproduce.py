@@ -77,7 +77,7 @@ def case_study(
 ) -> None:
     """Run the case study's protocol on public clicks, or on your own: BMCD against tuned rivals.
 
-    It takes about half an hour on two cores. What is done is kept in the folder: stopped by Ctrl-C or worse, the
+    It takes about 40 minutes on two cores. What is done is kept in the folder: stopped by Ctrl-C or worse, the
     same command goes on where it was. Collaborative filtering needs the extra "baselines".
     """
     _check_folder(output)

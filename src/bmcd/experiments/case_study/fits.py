@@ -172,7 +172,8 @@ def measures(evaluation: Evaluation) -> Result:
         "measures": numbers,
         "intervals": {name: [one.low, one.high] for name, one in intervals.items()},
         "user_hits": hits.astype(int).tolist(),
-        "user_lengths": lengths.astype(int).tolist(),
+        # Mostly all lists are full, and one number says it.
+        "user_lengths": int(lengths[0]) if np.ptp(lengths) == 0 else lengths.astype(int).tolist(),
         "items": {name: getattr(items, name).tolist() for name in ("clicks", "recommended", "hits")},
     }
 

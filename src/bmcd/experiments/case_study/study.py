@@ -136,4 +136,5 @@ def calibration_of(fit: Result) -> Calibration:
 
 
 def _hits(result: Result) -> PerUser:
-    return PerUser(np.array(result["user_hits"], float), np.array(result["user_lengths"], float))
+    hits = np.array(result["user_hits"], float)
+    return PerUser(hits, np.broadcast_to(np.array(result["user_lengths"], float), hits.shape))

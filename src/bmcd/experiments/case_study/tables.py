@@ -78,13 +78,13 @@ def accuracy(studies: Sequence[Study]) -> pd.DataFrame:
             row |= {"accuracy %": _percent(study.accuracy_of(result)), "low": _percent(low), "high": _percent(high)}
             if name in study.differences:
                 gap = study.differences[name]
-                row |= {"less BMCD": _percent(gap.value), "from": _percent(gap.low), "to": _percent(gap.high)}
+                row |= {"minus BMCD": _percent(gap.value), "from": _percent(gap.low), "to": _percent(gap.high)}
             rows.append(row | {"hits": result["measures"]["n_hits"]})
         rows += [
             {"data set": called, "method": name, "C": "", "accuracy %": _percent(of["accuracy"]), "hits": ""}
             for called, name, of in _paper_rows(study)
         ]
-    columns = ["data set", "method", "C", "accuracy %", "low", "high", "less BMCD", "from", "to", "hits"]
+    columns = ["data set", "method", "C", "accuracy %", "low", "high", "minus BMCD", "from", "to", "hits"]
     return pd.DataFrame(rows, columns=columns)
 
 
@@ -206,7 +206,7 @@ def probabilities(studies: Sequence[Study]) -> pd.DataFrame:
         found = study.calibration
         row = {"data set": study.name, "mean probability %": _percent(found.mean_probability)}
         row |= {"hit rate %": _percent(found.hit_rate), "ECE": round(found.expected_calibration_error, 4)}
-        row |= {"Brier": round(found.brier, 4), "the hit rate for all": round(found.uncertainty, 4)}
+        row |= {"Brier": round(found.brier, 4), "Brier of the hit rate for all": round(found.uncertainty, 4)}
         rows.append(row)
     return pd.DataFrame(rows)
 

@@ -205,6 +205,12 @@ def on_probabilities(study: Study) -> str:
             f"{percent(cut['accuracy'], 0)} and keeps {percent(cut['share'], 0)}.)"
         )
     said = f"The probabilities promise {promised} on average, and {hit_rate} were hits."
+    gain = round(found.uncertainty, 4) - round(found.brier, 4)
+    better = "better than" if gain > 0 else "worse than" if gain < 0 else "as good as"
+    rises += (
+        f" As forecasts they are {better} giving every recommendation the overall hit rate (Brier score "
+        f"{found.brier:.4f} against {found.uncertainty:.4f}); that rate is known only afterwards."
+    )
     return f"**{study.name}.** {said} {rises}{told}"
 
 
