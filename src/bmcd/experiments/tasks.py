@@ -81,13 +81,18 @@ def run_tasks(
     # What takes longest first, or the last of them runs alone while other cores have nothing to do.
     open_tasks.sort(key=lambda task: -task.seconds)
     failed: dict[str, str] = {}
-    with _bar(progress, what, tasks, open_tasks) as show:
-        for task, outcome in _outcomes(open_tasks, folder, n_workers or os.cpu_count() or 1):
-            if isinstance(outcome, str):
-                failed[task.name] = outcome
-            else:
-                kept[task.name] = outcome
-            show(task)
+    try:
+        with _bar(progress, what, tasks, open_tasks) as show:
+            for task, outcome in _outcomes(open_tasks, folder, n_workers or os.cpu_count() or 1):
+                if isinstance(outcome, str):
+                    failed[task.name] = outcome
+                else:
+                    kept[task.name] = outcome
+                show(task)
+    except KeyboardInterrupt:
+        done = sum(read_result(task, folder) is not None for task in tasks)
+        said = f"stopped by Ctrl-C: {done} of {len(tasks)} tasks are done and kept in {folder}"
+        raise KeyboardInterrupt(f"{said}; the same command goes on.") from None
     if failed:
         lines = [f"{name}: {why}" for name, why in failed.items()]
         raise TaskError(
