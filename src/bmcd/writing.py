@@ -1,11 +1,11 @@
-"""Text that nothing obeys, and files that are whole or not there."""
+"""Text that nothing obeys, words in a row, and files that are whole or not there."""
 
 from __future__ import annotations
 
 import os
 import secrets
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TextIO
@@ -26,6 +26,15 @@ def plain(text: object) -> str:
     """
     # Spaces first: line ends and tabs are control characters too.
     return "".join(" " if c.isspace() else "\ufffd" if _is_control(c) else c for c in str(text))
+
+
+def joined(words: Sequence[str]) -> str:
+    """As a person would list them.
+
+    >>> joined(["a", "b", "c"]), joined(["a"])
+    ('a, b and c', 'a')
+    """
+    return " and ".join(filter(None, [", ".join(words[:-1]), words[-1]])) if words else ""
 
 
 def _is_control(char: str) -> bool:

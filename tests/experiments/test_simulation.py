@@ -102,9 +102,10 @@ def test_nothing_beats_the_limit_by_more_than_chance(study):
     for k in NEXT:
         methods = {method.name: study.values(method, k, "accuracy") for method in study.methods(k)}
         limit = np.array(methods.pop(tables.LIMIT))
-        # The difference to the limit, user by user, has a standard error of about 0.3 points; this is 5 of them.
+        # The difference to the limit, user by user, has a standard error of 0.28 to 0.41 points (ALS, measured on
+        # these data; that of popularity is larger, but it is 10 points below). This is 5 of the largest.
         for name, accuracy in methods.items():
-            assert (np.array(accuracy) - limit < 0.015).all(), name
+            assert (np.array(accuracy) - limit < 0.02).all(), name
 
 
 def test_cutoffs_keep_less_and_less(study, folder):

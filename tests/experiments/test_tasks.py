@@ -7,7 +7,9 @@ import subprocess
 import sys
 import time
 
+import numba
 import pytest
+from threadpoolctl import threadpool_info
 
 from bmcd.experiments.requirements import need
 from bmcd.experiments.tasks import Task, TaskError, run_tasks
@@ -51,6 +53,20 @@ def test_results_do_not_depend_on_the_number_of_workers(tmp_path, n_workers):
     found = run_tasks(tasks, tmp_path, n_workers=n_workers, progress=False)
     assert found == {f"part/{x}": {"square": x * x, "root": x**0.5} for x in range(5)}
     assert sorted(path.name for path in tmp_path.rglob("*") if path.is_file()) == [f"{x}.json" for x in range(5)]
+
+
+def threads():
+    return {"numba": numba.get_num_threads(), "others": [one["num_threads"] for one in threadpool_info()]}
+
+
+@pytest.mark.parametrize("n_workers", [1, 2])
+def test_every_task_has_one_thread(tmp_path, n_workers):
+    before = threads()
+    found = run_tasks([Task("a", threads), Task("b", threads)], tmp_path, n_workers=n_workers, progress=False)
+    for one in found.values():
+        assert one["numba"] == 1
+        assert set(one["others"]) <= {1}
+    assert threads() == before
 
 
 def test_a_kept_result_is_not_made_again(tmp_path):

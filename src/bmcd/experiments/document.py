@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -103,12 +102,3 @@ def plus_minus(mean: float, sd: float, digits: int) -> str:
     '14136.2 ± 148.9'
     """
     return f"{mean:.{digits}f} ± {sd:.{digits}f}"
-
-
-def joined(words: Sequence[str]) -> str:
-    """As a person would list them.
-
-    >>> joined(["a", "b", "c"])
-    'a, b and c'
-    """
-    return " and ".join(filter(None, [", ".join(words[:-1]), words[-1]])) if words else ""

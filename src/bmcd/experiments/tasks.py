@@ -63,9 +63,9 @@ def run_tasks(
 ) -> dict[str, Result]:
     """Do what is not done yet, several at a time, and return all results by name.
 
-    A result that was made with the same version and arguments is read from ``folder``; all else is done, in
-    processes of their own with one thread each, so that results do not depend on ``n_workers``. If some fail the
-    others are finished first, and `TaskError` names the failed ones. After Ctrl-C what is done is kept.
+    A result that was made with the same version and arguments is read from ``folder``; all else is done, each with
+    one thread, in processes of their own (in this one, if ``n_workers`` is 1); results do not depend on it. If some
+    fail the others are finished first, and `TaskError` names the failed ones. After Ctrl-C what is done is kept.
 
     >>> from bmcd.experiments.tasks import Task, run_tasks
     >>> folder = Path("study")
@@ -118,7 +118,8 @@ def read_result(task: Task, folder: Path) -> Result | None:
 def do_task(task: Task, folder: Path) -> Result:
     """Run it and keep the result; the file is whole or not there."""
     began, used = time.monotonic(), time.process_time()
-    result = task.run(**task.arguments)
+    with _one_thread():
+        result = task.run(**task.arguments)
     taken = {"seconds": round(time.monotonic() - began, 2), "cpu_seconds": round(time.process_time() - used, 2)}
     text = json.dumps({**task.recipe, **taken, "result": result}, allow_nan=False)
     write_whole(task.file(folder), text.encode())
@@ -161,14 +162,24 @@ def _attempt(task: Task, folder: Path) -> Result | str:
 
 
 def _prepare_worker() -> None:
-    """One thread, as there is a process a core; Ctrl-C is the parent's to answer, and the bar alone speaks."""
+    """Ctrl-C is the parent's to answer, and the bar alone speaks."""
     os.environ["BMCD_QUIET"] = "1"
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Other tasks have the other cores; and sums over threads, as in k-means, may differ in their last digits."""
     import numba
     from threadpoolctl import threadpool_limits
 
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    before = numba.get_num_threads()
     numba.set_num_threads(1)
-    threadpool_limits(1)
+    try:
+        with threadpool_limits(1):
+            yield
+    finally:
+        numba.set_num_threads(before)
 
 
 @contextmanager

@@ -9,7 +9,8 @@ from bmcd.report.facts import Facts, View
 from bmcd.report.markup import Html, short, table, tag, titled
 from bmcd.report.people import Person
 from bmcd.report.sections import by_view, section, titles_of
-from bmcd.report.words import listed, percent
+from bmcd.report.words import percent
+from bmcd.writing import joined
 
 CLICKS_SHOWN = 15
 # Groups to which a user belongs with less than this are not named.
@@ -47,7 +48,7 @@ def examples(facts: Facts, people: list[Person]) -> Html:
 
 def _card(facts: Facts, one: Person, titles: list[str], widest: float, at: int) -> Html:
     own = [f"group {c} ({percent(p)})" for c, p in one.memberships if p >= LEAST_MEMBERSHIP]
-    belongs = f" Belongs to {listed(own)}." if own and facts.model.n_clusters_ > 1 else ""
+    belongs = f" Belongs to {joined(own)}." if own and facts.model.n_clusters_ > 1 else ""
     n = len(one.clicked)
     clicked = [tag("li", titled(titles[i])) for i in one.clicked[:CLICKS_SHOWN]]
     if n > CLICKS_SHOWN:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from bmcd.evaluation.intervals import PairedDifference
 from bmcd.report.facts import OWN, Facts, Step, View
+from bmcd.writing import joined
 
 
 def percent(share: float) -> str:
@@ -37,15 +36,6 @@ def often(rate: float) -> str:
     ('half the time', '75 % of the time')
     """
     return "half the time" if rate == 0.5 else f"{percent(rate)} of the time"
-
-
-def listed(parts: Sequence[str]) -> str:
-    """Names in a row.
-
-    >>> listed(["a", "b", "c"])
-    'a, b and c'
-    """
-    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
 
 
 def summary(facts: Facts, view: View) -> list[str]:
@@ -143,7 +133,7 @@ def rivals(view: View) -> str:
     if worse:
         parts.append(f"{_points(worse)} {_hit(worse)} less often{'' if better else f' than {OWN}'}")
     if same:
-        parts.append(f"between {OWN} and {listed(same)} there is no clear difference")
+        parts.append(f"between {OWN} and {joined(same)} there is no clear difference")
     said = "; ".join(parts) + "."
     return said[0].upper() + said[1:]
 
@@ -240,7 +230,7 @@ def _up_to(view: View) -> str:
 
 
 def _points(gaps: dict[str, PairedDifference]) -> str:
-    return listed(
+    return joined(
         [
             "{} ({:.1f} points; {:.1f} to {:.1f})".format(
                 name, 100 * abs(gap.difference), *sorted(100 * abs(end) for end in (gap.low, gap.high))

@@ -1,15 +1,12 @@
-"""The tasks of the case study: what takes long. Each returns plain numbers, and uses one thread."""
+"""The tasks of the case study: what takes long. Each returns plain numbers."""
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ParamSpec
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 
 from bmcd import baselines, diagnostics
 from bmcd.clicks import Clicks
@@ -27,28 +24,10 @@ from bmcd.recommendations import Lists, best_items, clicked_mask, order_of_ids, 
 
 Result = dict[str, Any]
 Floats = NDArray[np.float64]
-P = ParamSpec("P")
 
 WITH_INTERVAL = ("accuracy", "novelty", "intra_list_similarity", "rare_share", "users_with_rare_share")
 
 
-def _on_one_thread(task: Callable[P, Result]) -> Callable[P, Result]:
-    """Other tasks have the other cores; and threads that wait for each other take longer than one."""
-
-    @functools.wraps(task)
-    def run(*args: P.args, **kwargs: P.kwargs) -> Result:
-        before = numba.get_num_threads()
-        numba.set_num_threads(1)
-        try:
-            with threadpool_limits(1):
-                return task(*args, **kwargs)
-        finally:
-            numba.set_num_threads(before)
-
-    return run
-
-
-@_on_one_thread
 def describe(data: Mapping[str, Any]) -> Result:
     """How many users, items and clicks there are, before and after clicks are removed."""
     spec = DataSet(**data)
@@ -65,7 +44,6 @@ def describe(data: Mapping[str, Any]) -> Result:
     return {**found, "item_clicks": per_item[ascending].tolist()}
 
 
-@_on_one_thread
 def kmeans_curve(data: Mapping[str, Any], candidates: Sequence[int]) -> Result:
     """Within-cluster sum of squares of k-means on the training clicks, for each number of clusters."""
     spec = DataSet(**data)
@@ -73,7 +51,6 @@ def kmeans_curve(data: Mapping[str, Any], candidates: Sequence[int]) -> Result:
     return {"n_clusters": list(inertia), "inertia": [round(value, 3) for value in inertia.values()]}
 
 
-@_on_one_thread
 def score_clusters(
     data: Mapping[str, Any], n_clusters: int, *, holdout: float, chains: int, warmup: int, draws: int
 ) -> Result:
@@ -88,7 +65,6 @@ def score_clusters(
     return {"by_chain": by_chain.round(6).tolist(), "within": found.within_distance.round(1).tolist()}
 
 
-@_on_one_thread
 def fit_bmcd(
     data: Mapping[str, Any],
     n_clusters: int,
@@ -136,7 +112,6 @@ def fit_bmcd(
     }
 
 
-@_on_one_thread
 def fit_rival(
     data: Mapping[str, Any], model: str, *, grid: Sequence[Mapping[str, Sequence[Any]]], folds: int
 ) -> Result:

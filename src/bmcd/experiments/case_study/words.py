@@ -8,7 +8,8 @@ import numpy as np
 
 from bmcd.experiments.case_study.study import CF, MAIN, Difference, Study
 from bmcd.experiments.case_study.tables import over_clusters, papers, reaching
-from bmcd.experiments.document import joined, percent
+from bmcd.experiments.document import percent
+from bmcd.writing import joined
 
 # More is better for the first two of these, and for novelty; less for similarity.
 DIVERSITY = {
