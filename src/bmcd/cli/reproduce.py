@@ -111,4 +111,4 @@ def _tell(page: Path, as_json: bool) -> None:
         files = [path for name in ("tables", "figures") for path in sorted((folder / name).iterdir())]
         print_json({"page": page, "files": files})
         return
-    say(f"Tables and figures beside the paper's numbers: {page}")
+    say(f"Tables and figures: {page}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -72,18 +72,27 @@ def _accuracy(study: Study) -> str:
 
 
 def _diversity(study: Study) -> str:
-    wins: list[str] = []
-    losses: list[str] = []
+    ours, theirs = ({measure: study.measure(name, measure) for measure in DIVERSITY} for name in (MAIN, CF))
+    return against_cf(ours, theirs)
+
+
+def against_cf(ours: Mapping[str, float], theirs: Mapping[str, float]) -> str:
+    """Where BMCD is ahead of CF in diversity, where level as far as is shown, and where behind.
+
+    >>> same = dict.fromkeys(DIVERSITY, 0.5)
+    >>> print(against_cf(same | {"novelty": 5.0}, same | {"novelty": 6.0}))  # doctest: +ELLIPSIS
+    Against ALS, the paper's CF, it is level in coverage 0.500, ... and behind in novelty 5.00 against 6.00.
+    """
+    places: dict[str, list[str]] = {"ahead": [], "level": [], "behind": []}
     for measure, (name, form, better) in DIVERSITY.items():
-        ours, theirs = study.measure(MAIN, measure), study.measure(CF, measure)
-        told = f"{name} {form.format(ours)} against {form.format(theirs)}".replace("%", " %")
-        (wins if better * (ours - theirs) > 0 else losses).append(told)
-    said = []
-    if wins:
-        said.append(f"Against {CF}, the paper's CF, it is ahead in {joined(wins)}.")
-    if losses:
-        said.append(f"It is {'behind' if wins else f'not ahead of {CF}'} in {joined(losses)}.")
-    return " ".join(said)
+        own, other = (form.format(values[measure]).replace("%", " %") for values in (ours, theirs))
+        if own == other:
+            places["level"].append(f"{name} {own}")
+        else:
+            where = "ahead" if better * (ours[measure] - theirs[measure]) > 0 else "behind"
+            places[where].append(f"{name} {own} against {other}")
+    said = [f"{where} in {', '.join(told)}" for where, told in places.items() if told]
+    return f"Against {CF}, the paper's CF, it is {joined(said)}."
 
 
 def _outdone(study: Study) -> str:
