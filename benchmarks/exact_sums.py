@@ -20,10 +20,10 @@ import numpy as np
 import bmcd
 from bmcd.mallows import scan_users
 from bmcd.mallows.footrule_scan import sample_scan
-from bmcd.mallows.latent_reference import slow_log_likelihood
+from bmcd.mallows.latent.scan import cluster_tables, shared_tables
+from bmcd.mallows.latent.slow_twin import slow_log_likelihood
 from bmcd.mallows.rank_scale import scale_gaps, scale_values
-from bmcd.mallows.scan import cluster_tables, shared_tables
-from bmcd.streams import stream_key
+from bmcd.system.streams import stream_key
 
 USERS = 1024
 

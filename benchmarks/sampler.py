@@ -15,16 +15,16 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 
 import bmcd
-from bmcd.diagnostics import table, verdict
-from bmcd.draws import ChainRecord, Plan, Problem, joined
-from bmcd.exact_sampler import ExactSampler
-from bmcd.initial import initial_state
-from bmcd.kernels.state import ChainState, make_data
-from bmcd.paper_sampler import PaperSampler
-from bmcd.posterior import sample_posterior
-from bmcd.prediction import Predictor
-from bmcd.priors import Priors
-from bmcd.sampler import Sampler, sweeps
+from bmcd.prediction.predictor import Predictor
+from bmcd.sampling.diagnostics import table, verdict
+from bmcd.sampling.draws import ChainRecord, Plan, Problem, joined
+from bmcd.sampling.exact.sampler import ExactSampler
+from bmcd.sampling.loop import Sampler, sweeps
+from bmcd.sampling.paper.sampler import PaperSampler
+from bmcd.sampling.posterior import sample_posterior
+from bmcd.sampling.priors import Priors
+from bmcd.sampling.start.initial import initial_state
+from bmcd.sampling.state import ChainState, make_data
 
 
 def accuracy(probability: np.ndarray, truth: np.ndarray, k: int) -> float:

@@ -6,21 +6,21 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from bmcd import baselines, mallows
-    from bmcd.baselines import tune
-    from bmcd.clicks import Clicks, ClicksError
-    from bmcd.clusters import choose_n_clusters
-    from bmcd.datasets import load_dataset
-    from bmcd.evaluation import compare, evaluate
-    from bmcd.exposure import rerank, trade_off
-    from bmcd.model_file import load
-    from bmcd.priors import Priors
-    from bmcd.reading import read_clicks
-    from bmcd.recommender import BMCD
-    from bmcd.report import ReportModule
+    from bmcd import baselines, mallows, plots
+    from bmcd.clicks.datasets import load_dataset
+    from bmcd.clicks.reading import read_clicks
+    from bmcd.clicks.table import Clicks, ClicksError
+    from bmcd.clusters.choose import choose_n_clusters
+    from bmcd.evaluation.compare import compare
+    from bmcd.evaluation.evaluate import evaluate
+    from bmcd.evaluation.tune import tune
+    from bmcd.exposure.rerank import rerank
+    from bmcd.exposure.trade_off import trade_off
+    from bmcd.models.bmcd import BMCD
+    from bmcd.models.files import load
+    from bmcd.reporting.report import report
+    from bmcd.sampling.priors import Priors
     from bmcd.simulation import Simulation, simulate
-
-    report: ReportModule
 
 __all__ = [
     "BMCD",
@@ -36,6 +36,7 @@ __all__ = [
     "load",
     "load_dataset",
     "mallows",
+    "plots",
     "read_clicks",
     "report",
     "rerank",
@@ -46,26 +47,28 @@ __all__ = [
 
 # Where each public name lives. They are loaded when first used, so that `import bmcd` costs next to nothing.
 _HOME = {
-    "BMCD": "bmcd.recommender",
-    "Clicks": "bmcd.clicks",
-    "ClicksError": "bmcd.clicks",
-    "Priors": "bmcd.priors",
+    "BMCD": "bmcd.models.bmcd",
+    "Clicks": "bmcd.clicks.table",
+    "ClicksError": "bmcd.clicks.table",
+    "Priors": "bmcd.sampling.priors",
     "Simulation": "bmcd.simulation",
-    "choose_n_clusters": "bmcd.clusters",
-    "compare": "bmcd.evaluation",
-    "load": "bmcd.model_file",
-    "evaluate": "bmcd.evaluation",
-    "load_dataset": "bmcd.datasets",
-    "read_clicks": "bmcd.reading",
-    "rerank": "bmcd.exposure",
+    "choose_n_clusters": "bmcd.clusters.choose",
+    "compare": "bmcd.evaluation.compare",
+    "evaluate": "bmcd.evaluation.evaluate",
+    "load": "bmcd.models.files",
+    "load_dataset": "bmcd.clicks.datasets",
+    "read_clicks": "bmcd.clicks.reading",
+    "report": "bmcd.reporting.report",
+    "rerank": "bmcd.exposure.rerank",
     "simulate": "bmcd.simulation",
-    "tune": "bmcd.baselines",
-    "trade_off": "bmcd.exposure",
+    "trade_off": "bmcd.exposure.trade_off",
+    "tune": "bmcd.evaluation.tune",
 }
+_ROOMS = ("baselines", "mallows", "plots")
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("baselines", "mallows", "report"):
+    if name in _ROOMS:
         return importlib.import_module(f"bmcd.{name}")
     if name in _HOME:
         return getattr(importlib.import_module(_HOME[name]), name)

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bmcd.clicks import Clicks
+from bmcd.clicks.table import Clicks
 from bmcd.mallows.distances import check_ranks
-from bmcd.mallows.latent import log_likelihood, top_probabilities
+from bmcd.mallows.latent.exact import log_likelihood, top_probabilities
 from bmcd.mallows.sampling import sample
 
 # The third consensus of the paper's simulation. The paper prints 49 numbers: 17 is missing. It is appended

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from bmcd.clicks import Clicks
+from bmcd.clicks.table import Clicks
 
 __all__ = ["ContractError", "check_recommender", "example_clicks"]
 

@@ -2,7 +2,7 @@ import doctest
 import tomllib
 from pathlib import Path
 
-from bmcd.evaluation.compare_config import read_config
+from bmcd.cli.compare_config import read_config
 
 PAGE = Path(__file__).parents[2] / "docs" / "baselines.md"
 

@@ -4,8 +4,8 @@ import numpy as np
 
 import bmcd
 from bmcd.mallows import DISTANCES, log_likelihood, sample, sample_latent, top_probabilities
-from bmcd.posterior import sample_posterior
-from bmcd.prediction import Predictor
+from bmcd.prediction.predictor import Predictor
+from bmcd.sampling.posterior import sample_posterior
 
 
 def main():

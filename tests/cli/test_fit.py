@@ -62,7 +62,7 @@ def test_a_choice_is_remembered_only_for_the_same_question(folder, tmp_path, mon
     def not_again(*arguments, **options):
         raise RuntimeError("asked again")
 
-    monkeypatch.setattr("bmcd.clusters.choose_n_clusters", not_again)
+    monkeypatch.setattr("bmcd.clusters.choose.choose_n_clusters", not_again)
     assert chosen_clusters(clicks, range(2, 3), memory, "linear", run) == first
     for other in ((clicks, range(2, 4), memory, "linear", run), (clicks, range(2, 3), memory, "log", run)):
         with pytest.raises(RuntimeError, match="asked again"):
@@ -121,7 +121,7 @@ def test_an_unwritable_place_is_found_out_before_anything_is_read(refused, tmp_p
     def not_yet(*arguments, **options):
         raise RuntimeError("read before the output was checked")
 
-    monkeypatch.setattr("bmcd.reading.read_clicks", not_yet)
+    monkeypatch.setattr("bmcd.clicks.reading.read_clicks", not_yet)
     clicks = tmp_path / "clicks.csv"
     clicks.write_text("user,item\na,1\n")
     assert "does not exist" in refused("fit", clicks, "-o", tmp_path / "no" / "m.bmcd")

@@ -11,8 +11,8 @@ import pytest
 from bmcd.cli import output
 from bmcd.cli.ids import ids_in, ids_of_file, texts_of
 from bmcd.cli.output import OutputError, check_output, plain, write_frame, write_json
-from bmcd.clicks import ClicksError
-from bmcd.frames import objects
+from bmcd.clicks.frames import objects
+from bmcd.clicks.table import ClicksError
 
 ROWS = {"user": ["a\x1b", "b,c"], "rank": [1, 2], "mcse": [0.25, float("nan")]}
 

@@ -61,7 +61,7 @@ def test_doctor_says_what_is_broken(run, monkeypatch, tmp_path):
 def test_doctor_notices_wrong_numbers(monkeypatch):
     monkeypatch.setattr("bmcd.mallows.log_partition", lambda n, alpha: 0.0)
     assert checks._partition().state == "broken"
-    monkeypatch.setattr("bmcd.recommender.BMCD.probabilities", lambda self, k, **options: np.zeros((60, 12)))
+    monkeypatch.setattr("bmcd.models.bmcd.BMCD.probabilities", lambda self, k, **options: np.zeros((60, 12)))
     assert checks._tiny_fit().state == "broken"
 
 

@@ -83,10 +83,10 @@ def test_bad_usage_is_exit_code_2_and_writes_nothing(run, arguments, said, tmp_p
 
 
 def test_options_offer_what_the_library_has():
-    from bmcd.initial import STARTS
     from bmcd.mallows import DISTANCES
     from bmcd.mallows.rank_scale import scale_values
-    from bmcd.posterior import SAMPLERS
+    from bmcd.sampling.posterior import SAMPLERS
+    from bmcd.sampling.start.initial import STARTS
 
     assert {d.value for d in Distance} == set(DISTANCES)
     assert {s.value for s in Sampler} == set(SAMPLERS)

@@ -9,10 +9,11 @@ from pathlib import Path
 
 import numpy as np
 
-from bmcd import checkpoint as checkpoint_module
-from bmcd import sampler, store
-from bmcd.draws import Problem, RankCounts
-from bmcd.kernels.state import ChainState, SweepInfo
+from bmcd.sampling import checkpoint as checkpoint_module
+from bmcd.sampling import loop as sampler
+from bmcd.sampling import store
+from bmcd.sampling.draws import Problem, RankCounts
+from bmcd.sampling.state import ChainState, SweepInfo
 
 N_USERS, N_ITEMS, N_CLUSTERS = 6, 5, 2
 PROBLEM = Problem(N_USERS, N_ITEMS, N_CLUSTERS, "a" * 64, {"distance": "footrule", "priors": {"rate": 0.1}})

@@ -7,17 +7,17 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from experiments.case_study import reproduce_case_study
+from experiments.case_study.data import DataSet, all_clicks, own_data, split
+from experiments.case_study.plan import DATA_SETS, QUICK, Fit, quick_part, sizes_for
+from experiments.case_study.reproducing import run_studies
+from experiments.case_study.study import MAIN
+from experiments.case_study.tables import expected
+from experiments.case_study.words import in_short
 from typer.testing import CliRunner
 
 import bmcd
 from bmcd.cli import app
-from bmcd.experiments.case_study import reproduce_case_study
-from bmcd.experiments.case_study.data import DataSet, all_clicks, own_data, split
-from bmcd.experiments.case_study.plan import DATA_SETS, QUICK, Fit, quick_part, sizes_for
-from bmcd.experiments.case_study.reproducing import run_studies
-from bmcd.experiments.case_study.study import MAIN
-from bmcd.experiments.case_study.tables import expected
-from bmcd.experiments.case_study.words import in_short
 
 TABLES = {
     *("data_sets", "cluster_choice", "accuracy_by_clusters", "accuracy", "probabilities", "cutoffs", "coverage"),

@@ -7,15 +7,15 @@ import shutil
 
 import numpy as np
 import pytest
+from experiments.simulation import reproduce_simulation, tables
+from experiments.simulation.measure import CUTOFFS, NEXT
+from experiments.simulation.plan import FULL, QUICK, spark_tasks, tasks_of
+from experiments.simulation.summary import STATISTICS, differences, summarize, unit_error
+from experiments.simulation.tables import Study, paper
 from typer.testing import CliRunner
 
 import bmcd
 from bmcd.cli import app
-from bmcd.experiments.simulation import reproduce_simulation, tables
-from bmcd.experiments.simulation.measure import CUTOFFS, NEXT
-from bmcd.experiments.simulation.plan import FULL, QUICK, spark_tasks, tasks_of
-from bmcd.experiments.simulation.summary import STATISTICS, differences, summarize, unit_error
-from bmcd.experiments.simulation.tables import Study, paper
 
 
 @pytest.fixture(scope="module")

@@ -9,10 +9,9 @@ import time
 
 import numba
 import pytest
+from experiments.requirements import need
+from experiments.tasks import Task, TaskError, run_tasks
 from threadpoolctl import threadpool_info
-
-from bmcd.experiments.requirements import need
-from bmcd.experiments.tasks import Task, TaskError, run_tasks
 
 
 def square(x, counter=None):
@@ -136,7 +135,7 @@ def test_what_is_missing_is_said_at_once():
 
 def test_ctrl_c_ends_the_workers_and_keeps_what_is_done(tmp_path):
     code = (
-        "import sys\nfrom pathlib import Path\nfrom bmcd.experiments.tasks import Task, run_tasks\n"
+        "import sys\nfrom pathlib import Path\nfrom experiments.tasks import Task, run_tasks\n"
         "sys.path.insert(0, sys.argv[2])\nimport test_tasks\n"
         "if __name__ == '__main__':\n"
         "    tasks = [Task('quick', test_tasks.square, {'x': 2}, 9)]\n"

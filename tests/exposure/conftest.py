@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from bmcd import Clicks
-from bmcd.recommendations import Lists, best_items, order_of_ids, recommendation_frame
+from bmcd.prediction.top_k import Lists, best_items, order_of_ids, recommendation_frame
 
 
 @pytest.fixture(autouse=True)

@@ -8,7 +8,7 @@ import pytest
 
 import bmcd
 from bmcd import testing
-from bmcd.recommendations import UnknownIdError
+from bmcd.prediction.top_k import UnknownIdError
 
 
 @pytest.fixture(scope="module")

@@ -16,8 +16,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from bmcd.clicks import Clicks, ClicksError
-from bmcd.reading import read_clicks
+from bmcd.clicks.reading import read_clicks
+from bmcd.clicks.table import Clicks, ClicksError
 
 BATCHES = 10
 FILES, FILES_DEEP = 500, 100_000

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from bmcd.mallows import distances
 from bmcd.mallows.distances import DISTANCES, check_ranks, distance
+from bmcd.mallows.enumeration import slow_distance
 from bmcd.mallows.rank_scale import scale_values
-from bmcd.mallows.reference import slow_distance
 
 names = pytest.mark.parametrize("name", DISTANCES)
 

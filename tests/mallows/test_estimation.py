@@ -12,10 +12,10 @@ from scipy import stats
 
 from bmcd.mallows import estimation
 from bmcd.mallows.distances import DISTANCES, distance
+from bmcd.mallows.enumeration import probabilities_enumerated
 from bmcd.mallows.estimation import asymptotic, importance
 from bmcd.mallows.metropolis import gap_table, metropolis_sample
 from bmcd.mallows.partition import expected_distance, log_partition
-from bmcd.mallows.reference import probabilities_enumerated
 
 CASES = [
     ("footrule", 30, 3.0),

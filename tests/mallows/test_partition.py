@@ -7,9 +7,9 @@ import pytest
 
 from bmcd.mallows import counting
 from bmcd.mallows.distances import DISTANCES
+from bmcd.mallows.enumeration import expected_distance_enumerated, log_partition_enumerated
 from bmcd.mallows.partition import EstimateWarning, expected_distance, log_partition
 from bmcd.mallows.rank_scale import scale_values
-from bmcd.mallows.reference import expected_distance_enumerated, log_partition_enumerated
 
 ALPHAS = [0.0, 1e-9, 0.1, 1.0, 3.0, 10.0, 50.0, 200.0]
 CLOSED = ("kendall", "cayley", "hamming")

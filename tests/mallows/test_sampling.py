@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from bmcd.mallows.distances import DISTANCES, distance
+from bmcd.mallows.enumeration import probabilities_enumerated
 from bmcd.mallows.partition import expected_distance
 from bmcd.mallows.rank_scale import scale_values
-from bmcd.mallows.reference import probabilities_enumerated
 from bmcd.mallows.sampling import sample
 
 RHO = (3, 1, 4, 5, 2)  # not its own inverse, so that r o rho and r o rho^-1 cannot be mixed up

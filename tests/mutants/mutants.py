@@ -23,14 +23,14 @@ SEED = 1  # with rotating seeds a kill near the limit would come and go
 # What can notice a bug, by sampler: name of the kind of test -> tests.
 TESTS = {
     "paper": {
-        "ratios": ["tests/kernels/test_paper_moves.py"],
-        "kept distances": ["tests/kernels/test_paper_sampler.py::test_distances_are_kept_and_runs_resume"],
-        "twin": ["tests/kernels/test_paper_twin.py"],
-        "posterior": ["tests/kernels/test_paper_sampler.py::test_exact_posterior"],
+        "ratios": ["tests/sampling/paper/test_paper_moves.py"],
+        "kept distances": ["tests/sampling/paper/test_paper_sampler.py::test_distances_are_kept_and_runs_resume"],
+        "twin": ["tests/sampling/paper/test_paper_twin.py"],
+        "posterior": ["tests/sampling/paper/test_paper_sampler.py::test_exact_posterior"],
     },
     "exact": {
-        "ratios": ["tests/kernels/test_exact_moves.py"],
-        "twin": ["tests/kernels/test_exact_twin.py"],
+        "ratios": ["tests/sampling/exact/test_exact_moves.py"],
+        "twin": ["tests/sampling/exact/test_exact_twin.py"],
         "posterior": ["tests/statistical/test_exact_posterior.py::test_every_probability"],
         "Geweke": ["tests/statistical/test_geweke.py::test_the_prior_comes_back"],
         "calibration": ["tests/statistical/test_calibration_of_the_sampler.py::test_the_truth_ranks_uniformly"],

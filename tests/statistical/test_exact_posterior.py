@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from bmcd.exact_sampler import ExactSampler
-from bmcd.kernels.reference import exact_posterior
-from bmcd.kernels.state import ChainState, make_data
-from bmcd.kernels.sweep import Effort
-from bmcd.priors import Priors
+from bmcd.sampling.exact.sampler import ExactSampler
+from bmcd.sampling.exact.sweep import Effort
+from bmcd.sampling.priors import Priors
+from bmcd.sampling.state import ChainState, make_data
+from bmcd.sampling.tiny_posterior import exact_posterior
 
 PROBLEMS = {
     "two unequal clusters": (

@@ -10,7 +10,6 @@ from bmcd.baselines.item_knn import ItemKNN
 from bmcd.baselines.popularity import Popularity
 from bmcd.baselines.rival import Rival
 from bmcd.baselines.spark_als import SparkALS
-from bmcd.baselines.tuning import Tuning, tune
 from bmcd.baselines.user_knn import UserKNN
 
-__all__ = ["ALS", "EASE", "Diffusion", "ItemKNN", "Popularity", "Rival", "SparkALS", "Tuning", "UserKNN", "tune"]
+__all__ = ["ALS", "EASE", "Diffusion", "ItemKNN", "Popularity", "Rival", "SparkALS", "UserKNN"]

@@ -12,8 +12,8 @@ from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
-from bmcd.clicks import Clicks
-from bmcd.recommendations import (
+from bmcd.clicks.table import Clicks
+from bmcd.prediction.top_k import (
     Lists,
     best_items,
     check_k,

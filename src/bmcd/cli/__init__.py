@@ -20,7 +20,6 @@ from bmcd.cli.explain import explain
 from bmcd.cli.fit import fit
 from bmcd.cli.recommend import recommend
 from bmcd.cli.report import report
-from bmcd.cli.reproduce import reproduce
 from bmcd.cli.simulate import simulate
 
 app = typer.Typer(
@@ -60,4 +59,3 @@ for command, example in (
     (doctor, "bmcd doctor"),
 ):
     app.command(epilog=f"Example: {example}")(command)
-app.add_typer(reproduce, name="reproduce")

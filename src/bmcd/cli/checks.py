@@ -94,7 +94,7 @@ def _extras() -> Check:
 def _cores() -> Check:
     import numba
 
-    from bmcd.sampler import n_cores
+    from bmcd.sampling.loop import n_cores
 
     text = f"{n_cores()} of {os.cpu_count()} may be used; numba has {numba.get_num_threads()} threads"
     if hasattr(os, "getloadavg") and os.getloadavg()[0] > 1.5 * n_cores():
@@ -213,7 +213,7 @@ def _writable(folder: Path) -> bool:
 
 def _model(path: Path) -> Check:
     import bmcd
-    from bmcd.store import StoreError
+    from bmcd.sampling.store import StoreError
 
     try:
         model = bmcd.load(path)

@@ -11,7 +11,7 @@ import typer
 from bmcd.cli.output import plain, rows_of, write_json
 
 if TYPE_CHECKING:
-    from bmcd.clicks import Clicks
+    from bmcd.clicks.table import Clicks
 
 AUTO = range(2, 9)
 
@@ -41,7 +41,7 @@ def chosen_clusters(
     It is kept in the file ``memory``: choosing takes minutes, and a run that is stopped later must not lose them.
     """
     from bmcd import __version__, choose_n_clusters
-    from bmcd.draws import hash_clicks
+    from bmcd.sampling.draws import hash_clicks
 
     of = {
         "version": __version__,

@@ -13,7 +13,7 @@ from bmcd.cli.output import TABLES, check_output, console, plain, print_json, sa
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from bmcd.cluster_summary import ClusterSummaries, RankedItem
+    from bmcd.clusters.summary import ClusterSummaries, RankedItem
 
 
 def clusters(

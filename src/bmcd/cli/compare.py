@@ -24,7 +24,7 @@ def compare(
     """
     if output is not None and output.exists() and not output.is_dir():
         raise OutputError(f"{output}: is a file. Give the name of a folder.")
-    from bmcd.evaluation.compare_config import run_config
+    from bmcd.cli.compare_config import run_config
     from bmcd.evaluation.comparison_files import numbers_of
 
     found = run_config(config, output, n_threads=threads)

@@ -11,7 +11,7 @@ import typer
 from bmcd.cli.output import OutputError, check_output, console, file_size, print_json, rows_of, say, write_frame
 
 if TYPE_CHECKING:
-    from bmcd.clicks import Clicks
+    from bmcd.clicks.table import Clicks
 
 HELD_OUT = 5
 REPORTED = (5, 10)
@@ -57,7 +57,7 @@ def demo(
     import bmcd
     from bmcd.cli.clusters import cluster_table
     from bmcd.cli.recommend import recommendation_table
-    from bmcd.report.making import report as write_report
+    from bmcd.reporting.report import report as write_report
 
     clicks = bmcd.load_dataset("eshop").most_clicked(size.items).at_least(size.at_least)
     train, test = clicks.hold_out(HELD_OUT, seed=seed)

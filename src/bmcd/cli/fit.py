@@ -17,8 +17,8 @@ from bmcd.cli.names import Distance, RankScale, Sampler, Start
 from bmcd.cli.output import MODELS, check_output, file_size, plain, print_json, say
 
 if TYPE_CHECKING:
-    from bmcd.clicks import Clicks
-    from bmcd.recommender import BMCD
+    from bmcd.clicks.table import Clicks
+    from bmcd.models.bmcd import BMCD
 
 # Where an option stands in --help.
 DATA, MODEL, RUN = "Data", "Model", "Run"
@@ -190,7 +190,7 @@ def _read(
     text_ids: bool,
 ) -> Clicks:
     import bmcd
-    from bmcd.datasets import DATASETS
+    from bmcd.clicks.datasets import DATASETS
 
     if clicks in DATASETS and not Path(clicks).exists():
         if titles is not None:
@@ -203,7 +203,7 @@ def _read(
 
 def _fitted(data: Clicks, options: dict[str, Any], **run: Any) -> BMCD:
     import bmcd
-    from bmcd.recommender import FitWarning
+    from bmcd.models.bmcd import FitWarning
 
     model = bmcd.BMCD(**options)
     with warnings.catch_warnings():
@@ -231,7 +231,7 @@ def _whole_numbers(text: str) -> tuple[int, ...]:
 
 
 def _remove(checkpoint: Path) -> None:
-    from bmcd.store import previous, remove_leftovers
+    from bmcd.sampling.store import previous, remove_leftovers
 
     remove_leftovers(checkpoint)
     for path in (checkpoint, previous(checkpoint), checkpoint.with_name(checkpoint.name + ".choice")):

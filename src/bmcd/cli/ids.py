@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from bmcd.clicks import Clicks
+    from bmcd.clicks.table import Clicks
 
 
 def own_ids(wanted: list[str], known: NDArray[Any], what: str, hint: str) -> list[Any]:
@@ -19,7 +19,7 @@ def own_ids(wanted: list[str], known: NDArray[Any], what: str, hint: str) -> lis
     >>> own_ids(["12", "7"], np.array([7, 12]), "user", "")
     [12, 7]
     """
-    from bmcd.recommendations import positions
+    from bmcd.prediction.top_k import positions
 
     by_text = texts_of(known)
     found = [by_text.get(text, text) for text in wanted]
@@ -31,7 +31,7 @@ def as_known(test: Clicks, known: Clicks) -> Clicks:
     """The test clicks in the ids of the model, where they read the same."""
     from dataclasses import replace
 
-    from bmcd.frames import objects
+    from bmcd.clicks.frames import objects
 
     hint = "Leave them out of the test clicks: the model was not fitted to them."
     ids = []
@@ -58,7 +58,7 @@ def ids_in(text: str) -> list[str]:
 
 def ids_of_file(path: Path, column: str) -> list[str]:
     """The ids of a text file, one on a line; of csv and tsv files the column of that name, or else the first."""
-    from bmcd.clicks import ClicksError
+    from bmcd.clicks.table import ClicksError
 
     try:
         text = path.read_bytes().decode("utf-8-sig")

@@ -25,14 +25,14 @@ class RankScale(StrEnum):
 
 
 class Sampler(StrEnum):
-    """Those of `bmcd.posterior`."""
+    """Those of `bmcd.sampling.posterior`."""
 
     exact = "exact"
     paper = "paper"
 
 
 class Start(StrEnum):
-    """Those of `bmcd.initial`."""
+    """Those of `bmcd.sampling.start.initial`."""
 
     kmeans = "kmeans"
     popularity = "popularity"

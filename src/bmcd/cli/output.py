@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from bmcd.writing import OutputError, check_place, plain, replacing
+from bmcd.system.files import OutputError, check_place, plain, replacing
 
 if TYPE_CHECKING:
     from rich.console import Console

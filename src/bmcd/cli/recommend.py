@@ -14,7 +14,7 @@ from bmcd.cli.output import TABLES, check_output, console, plain, print_json, ro
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from bmcd.recommender import BMCD
+    from bmcd.models.bmcd import BMCD
 
 
 def recommend(

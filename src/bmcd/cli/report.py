@@ -48,7 +48,7 @@ def report(
         raise typer.BadParameter("--user has no ids in it.")
     target = check_output(output, PAGES, [model, test])
     import bmcd
-    from bmcd.report.making import report as write_report
+    from bmcd.reporting.report import report as write_report
 
     fitted = bmcd.load(model)
     known = fitted.clicks_

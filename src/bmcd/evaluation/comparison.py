@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from bmcd.clicks import Clicks
+from bmcd.clicks.table import Clicks
 from bmcd.evaluation.intervals import Interval, PairedDifference
 from bmcd.evaluation.result import CALIBRATION_MEASURES, MEASURES, Evaluation
 
@@ -160,7 +160,7 @@ class Comparison:
 
     def plot(self, x: str = "coverage", y: str = "accuracy") -> Figure:
         """One measure against another, a point a model, with the intervals; a matplotlib figure."""
-        from bmcd.evaluation.comparison_plot import plot
+        from bmcd.plots.measures import plot
 
         return plot(self, x, y)
 

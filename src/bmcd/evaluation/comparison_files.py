@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bmcd.clicks import Clicks
+from bmcd.clicks.table import Clicks
 
 if TYPE_CHECKING:
     from bmcd.evaluation.comparison import Comparison, Entry

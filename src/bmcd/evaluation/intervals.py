@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from bmcd.clicks.frames import listed, shown
 from bmcd.evaluation.metrics import PerUser
-from bmcd.frames import listed, shown
 
 if TYPE_CHECKING:
     from bmcd.evaluation.result import Evaluation

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from bmcd.clicks import Clicks
-from bmcd.frames import ClicksError, column_names, columns, encode, shown
+from bmcd.clicks.frames import ClicksError, column_names, columns, encode, shown
+from bmcd.clicks.table import Clicks
 
 if TYPE_CHECKING:
     from bmcd.simulation import Simulation

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bmcd.clicks.frames import listed
 from bmcd.evaluation.calibration import Calibration, Library
 from bmcd.evaluation.intervals import Interval, bootstrap, percentiles
 from bmcd.evaluation.metrics import PerUser
-from bmcd.frames import listed
 
 COUNTS = ("n_users", "n_users_with_list", "n_items", "n_recommendations", "n_hits", "n_rare", "n_users_with_rare")
 """The counts, in the order they are shown."""

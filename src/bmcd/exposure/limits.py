@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bmcd.clicks import Clicks
-from bmcd.frames import listed, shown
-from bmcd.recommendations import positions
+from bmcd.clicks.frames import listed, shown
+from bmcd.clicks.table import Clicks
+from bmcd.prediction.top_k import positions
 
 Ints = NDArray[np.int64]
 Limit = int | float | Mapping[Any, int | float]

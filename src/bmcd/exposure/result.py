@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bmcd.clicks import Clicks, Library
+from bmcd.clicks.table import Clicks, Library
 from bmcd.exposure.limits import Limits
 from bmcd.exposure.weights import Value
 

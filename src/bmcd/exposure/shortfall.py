@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bmcd.clicks.frames import listed, shown
 from bmcd.exposure.flow import Problem, graph_solvers, widest_coverage
 from bmcd.exposure.limits import NAMED, ExposureError
-from bmcd.frames import listed, shown
 
 Ints = NDArray[np.int64]
 

@@ -7,13 +7,13 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bmcd.answers import Options
-from bmcd.clicks import Clicks
+from bmcd.clicks.frames import column_names, columns, encode, shown
+from bmcd.clicks.table import Clicks
 from bmcd.evaluation.lists import read_lists
-from bmcd.frames import column_names, columns, encode, shown
-from bmcd.prediction import DRAWS
-from bmcd.recommendations import best_items, order_of_ids, positions
-from bmcd.recommender import BMCD
+from bmcd.models.bmcd import BMCD
+from bmcd.prediction.answers import Options
+from bmcd.prediction.predictor import DRAWS
+from bmcd.prediction.top_k import best_items, order_of_ids, positions
 
 Floats = NDArray[np.float64]
 Value = Literal["probability", "score"]

@@ -1,0 +1,55 @@
+"""The numbers of clusters, from training clicks alone: by the paper's elbow, and by held-out likelihood."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bmcd.clusters.choice import make_table
+from bmcd.clusters.curves import find_elbow
+from bmcd.clusters.held_out_users import log_mean
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Result = Mapping[str, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Choice:
+    """What was chosen, and from what."""
+
+    inertia: dict[int, float]
+    """Within-cluster sum of squares of k-means."""
+    elbow: int | None
+    """Where it lies farthest below its chord."""
+    larger: int | None
+    """The next larger number that is fitted: the paper prefers one slightly larger than the elbow."""
+    held_out: pd.DataFrame
+    """By number of clusters, as in `ClusterChoice.table`."""
+    best: int
+    """The number with the highest held-out log-likelihood."""
+    recommended: int
+    """The smallest within one standard error of the best."""
+
+
+def choose(curve: Result, scores: Mapping[int, Result]) -> Choice:
+    """Decide from the results of `fits.kmeans_curve` and `fits.score_clusters`."""
+    inertia = dict(zip(curve["n_clusters"], curve["inertia"], strict=True))
+    elbow = find_elbow(inertia)
+    # Chains are as long as each other, so the mean over draws is that over the means of chains.
+    by_chain = {c: np.array(score["by_chain"])[:, :, None] for c, score in sorted(scores.items())}
+    within = {c: np.array(scores[c]["within"]) for c in by_chain}
+    mean = {c: log_mean(values, axis=(1, 2)) for c, values in by_chain.items()}
+    table = make_table(mean, by_chain, within, {c: inertia.get(c, float("nan")) for c in by_chain})
+    return Choice(
+        inertia=inertia,
+        elbow=elbow,
+        larger=None if elbow is None else min((c for c in by_chain if c > elbow), default=max(by_chain)),
+        held_out=table,
+        best=list(by_chain)[int(table["held_out"].argmax())],
+        recommended=int(table.index[table["behind"] <= table["behind_se"]].min()),
+    )

@@ -1,0 +1,5 @@
+"""Who clicked what: the table, and how it is read from files and frames. Knows nothing of models."""
+
+from bmcd.clicks.table import Clicks, ClicksError
+
+__all__ = ["Clicks", "ClicksError"]

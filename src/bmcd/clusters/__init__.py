@@ -1,0 +1,1 @@
+"""Clusters: choosing their number, matching them between chains, summarising them. Knows no recommendations."""

@@ -1,0 +1,98 @@
+"""log P(clicks | rho, alpha) of one user with the latent ranking summed out. See `scan.py` for the scheme."""
+
+# mypy: disable-error-code="no-untyped-def"
+from __future__ import annotations
+
+import math
+
+import numba
+
+from bmcd.mallows.latent.scan import CHUNK, REORDER, ROOM, fit_window, lone_falls, lone_grows, pair, several_pairs
+
+
+@numba.njit(cache=True, fastmath=REORDER)
+def _first_block(clicked, shared, cluster, x, y):
+    """Scan of the clicked block up to t = c. Returns log weight, s, and the sum of gap_t e_t over t <= c."""
+    c = clicked.size
+    log_weight, aged = 0.0, 0.0
+    excess, next_click = 0, 0
+    size = min(c // 2 + 6, x.size)
+    x[:size] = 0.0
+    y[:size] = 0.0
+    x[1] = 1.0
+    high = 0
+    for t in range(1, c + 1):
+        high = min(high + 1, c - t)
+        decay = cluster.decay[shared.decay_row[t]]
+        if next_click < c and clicked[next_click] == t:
+            next_click += 1
+            pair(x, y, shared.off[excess + 1], decay, shared.twice, excess, 0, high)
+        else:
+            excess += 1
+            lone_grows(x, y, shared.root, decay, excess, 0, high)
+        y[high + 2] = 0.0
+        x, y = y, x
+        aged += shared.gaps[t - 1] * excess
+        if not (1.0 / ROOM < x[1] < ROOM):
+            log_weight += math.log(x[1])
+            scale = 1.0 / x[1]
+            for m in range(high + 1):
+                x[m + 1] *= scale
+    return log_weight + math.log(x[1]), excess, aged
+
+
+@numba.njit(cache=True, fastmath=REORDER)
+def log_likelihood_user(clicked, n, shared, cluster, x, y):
+    """log P(clicks | rho, alpha); ``clicked`` holds the consensus positions of the clicked items, sorted."""
+    c = clicked.size
+    if c == 0 or c == n:
+        return 0.0
+    log_weight, excess, aged = _first_block(clicked, shared, cluster, x, y)
+    # Every open rank of block 1 will be taken by a clicked item: s! ways. Block 2 starts at sqrt(s!) and
+    # block 1 ended at 1 / sqrt(s!), which cancels.
+    log_weight += shared.log_factorial[excess]
+    next_click = c - excess
+    x[1] = 1.0
+    low, high, t = 0, 0, c
+    cap = n // 2
+    while excess > 0:
+        left = clicked[next_click] - t - 1
+        while left > 0:
+            steps = min(left, CHUNK)
+            # Over the chunk the window may grow by one cell a step on either side; start them at zero.
+            new_low, new_high = max(low - steps, 0), min(high + steps, cap)
+            x[new_low : low + 1] = 0.0
+            x[high + 2 : new_high + 3] = 0.0
+            y[new_low] = 0.0
+            y[new_high + 2] = 0.0
+            several_pairs(x, y, shared.off[excess + 1], shared, cluster, excess, t, steps, new_low, new_high)
+            if steps % 2 == 1:
+                x, y = y, x
+            for step in range(steps):
+                aged += shared.gaps[t + step] * excess
+            t += steps
+            left -= steps
+            low, high, largest = fit_window(x, cluster.finish[t], new_low, new_high)
+            if not (1.0 / ROOM < largest < ROOM):
+                log_weight += math.log(largest)
+                scale = 1.0 / largest
+                for i in range(low + 1, high + 2):
+                    x[i] *= scale
+        t += 1
+        x[low] = 0.0
+        x[high + 2] = 0.0
+        high = min(high + 1, cap)
+        lone_falls(x, y, shared.root, cluster.decay[shared.decay_row[t]], excess, low, high)
+        x, y = y, x
+        excess -= 1
+        next_click += 1
+        aged += shared.gaps[t - 1] * excess
+    # No click is left: what follows is the same for everybody.
+    total = x[1]
+    if t < n:
+        follow = cluster.finish[t + 1]
+        total = 0.0
+        for m in range(low, high + 1):
+            total += x[m + 1] * ((2 * m + 1) * follow[m + 1] + m * follow[m] + (m + 1) * follow[m + 2])
+        log_weight += cluster.finish_scale[t + 1]
+    return log_weight + math.log(total) - 2.0 * cluster.beta * aged - cluster.log_z

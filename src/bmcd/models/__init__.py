@@ -1,0 +1,1 @@
+"""The models people use, one file each, and their files on disk. Knows no rivals, measures or reports."""

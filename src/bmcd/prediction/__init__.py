@@ -1,0 +1,1 @@
+"""From draws to probabilities, lists of the best k and reasons. Knows draws and clusters, no models."""

@@ -1,0 +1,107 @@
+"""Why an item was recommended: the user's clusters, where the item stands in each, and what each contributes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from bmcd.clusters.matching import ClusterNames
+from bmcd.clusters.summary import INTERVAL
+from bmcd.prediction.predictor import Predictor, standard_error
+
+SHOWN = 0.005  # clusters to which the user belongs with less are not printed
+
+
+@dataclass(frozen=True)
+class Contribution:
+    """One cluster's part in a probability."""
+
+    cluster: int
+    """As in `BMCD.clusters_`: 1 is the largest."""
+    membership: float
+    """Probability that the user belongs to it."""
+    rank: float
+    """Where its consensus has the item (1 is best), mean over draws."""
+    rank_interval: tuple[float, float]
+    """Holds 90 % of the draws."""
+    probability: float
+    """That the item is among the user's next k, if the user belongs to this cluster."""
+    contribution: float
+    """What it adds to the probability: the mean over draws of membership times probability."""
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Why `probability` is what it is; `print` it. The contributions add up to it."""
+
+    user: Any
+    item: Any
+    title: str
+    k: int
+    n_clicked: int
+    probability: float
+    mcse: float
+    clusters: tuple[Contribution, ...]
+    """The largest contribution first; clusters that the user does not belong to are left out."""
+
+    def __str__(self) -> str:
+        who = "Someone" if self.user is None else f"User {self.user}"
+        what = self.title[:1].upper() + self.title[1:]
+        lines = [
+            f"{what} is among the next {self.k} of {who[0].lower() + who[1:]} with probability "
+            f"{self.probability:.1%} (+- {self.mcse:.1%}).",
+            f"{who} has {self.n_clicked} click{'' if self.n_clicked == 1 else 's'}.",
+        ]
+        for c in [c for c in self.clusters if c.membership >= SHOWN]:
+            low, high = c.rank_interval
+            lines.append(
+                f"- {c.membership:.0%} cluster {c.cluster}, whose consensus has it at rank {c.rank:.0f} "
+                f"({low:.0f} to {high:.0f}): {c.probability:.1%} there, adds {c.contribution:.1%}"
+            )
+        return "\n".join(lines)
+
+
+def explain(
+    predictor: Predictor,
+    names: ClusterNames,
+    clicks: sparse.csr_array,
+    item: int,
+    k: int,
+    *,
+    user: Any,
+    item_id: Any,
+    title: str,
+) -> Explanation:
+    """Explain one probability for the one user of ``clicks``."""
+    weight, given = predictor.by_cluster(clicks, item, k)
+    by_draw = weight * given
+    name = names.name[:, predictor.chosen].reshape(weight.shape)
+    order, rank = np.argsort(name, axis=1), predictor.rho[:, :, item].astype(np.float64)
+    weight, given, parts, rank = (
+        np.take_along_axis(values, order, axis=1) for values in (weight, given, by_draw, rank)
+    )
+    found = []
+    for c in np.argsort(-parts.mean(axis=0), kind="stable").tolist():
+        member = float(weight[:, c].mean())
+        if member > 0:
+            low, high = np.percentile(rank[:, c], INTERVAL)
+            inside = float(parts[:, c].mean())
+            found.append(
+                Contribution(
+                    c + 1, member, float(rank[:, c].mean()), (float(low), float(high)), inside / member, inside
+                )
+            )
+    batches = np.array([by_draw[draws].sum(axis=1).mean() for draws in predictor.batches])
+    return Explanation(
+        user=user,
+        item=item_id,
+        title=title,
+        k=k,
+        n_clicked=int(clicks.nnz),
+        probability=float(by_draw.sum(axis=1).mean()),
+        mcse=float(standard_error(batches.reshape(predictor.n_chains, -1))),
+        clusters=tuple(found),
+    )

@@ -1,0 +1,149 @@
+"""The best k of each user's items, and the frame in which people get them. For BMCD and all its rivals."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from bmcd.clicks.frames import listed, shown
+from bmcd.clicks.table import Clicks
+
+Floats = NDArray[np.float64]
+
+# Scores closer than this are a tie.
+TIE = 1e-6
+
+
+class Lists(NamedTuple):
+    """Items by number, best first, of some users; -1 where a user has fewer than k."""
+
+    items: NDArray[np.int64]  # [user, k]
+    values: dict[str, Floats]  # by the name of the column: [user, k]
+
+
+def check_k(k: int) -> int:
+    """A number of recommendations, or an error that says what is wrong with it."""
+    if isinstance(k, bool) or not hasattr(k, "__index__") or operator.index(k) < 1:
+        raise ValueError(f"k must be a whole number, 1 or more, but it is {k!r}.")
+    return operator.index(k)
+
+
+def best_items(
+    score: Floats, available: NDArray[np.bool_], k: int, id_order: NDArray[np.int64], second: Floats | None = None
+) -> NDArray[np.int64]:
+    """The best k available items of each user, [user, k], -1 where there are fewer.
+
+    Highest score first. Scores within `TIE` of the highest of them are a tie, which goes to the smallest ``second``
+    (if given), then to the item that comes first by id (``id_order``, see `order_of_ids`). So neither the order of
+    the columns nor the last bits of a score decide.
+
+    >>> best_items(np.array([[0.5, 0.9, 0.5]]), np.ones((1, 3), bool), 2, np.array([2, 1, 0]))
+    array([[1, 2]])
+    """
+    n_users, n_items = score.shape
+    k = min(k, n_items)
+    ranked = np.where(available, score, -np.inf)
+    order = np.argsort(-ranked, axis=1, kind="stable")
+    in_order = np.take_along_axis(ranked, order, axis=1)
+    group = np.zeros((n_users, n_items), np.int64)
+    highest, n_decided = in_order[:, 0].copy(), n_items
+    settled = np.zeros(n_users, np.bool_)
+    with np.errstate(invalid="ignore"):  # -inf minus -inf
+        for j in range(1, n_items):
+            lower = (highest - in_order[:, j] > TIE) | (np.isneginf(in_order[:, j]) & (highest > -np.inf))
+            highest = np.where(lower, in_order[:, j], highest)
+            group[:, j] = group[:, j - 1] + lower
+            if j >= k:
+                settled |= lower | np.isneginf(highest)
+                if settled.all():  # nobody's k-th can be tied with anything from here on
+                    n_decided = j
+                    break
+    order, group = order[:, :n_decided], group[:, :n_decided]
+    keys: list[NDArray[Any]] = [id_order[order], group]
+    if second is not None:
+        keys.insert(1, np.take_along_axis(second, order, axis=1))
+    order = np.take_along_axis(order, np.lexsort(keys, axis=1)[:, :k], axis=1)
+    return np.where(np.take_along_axis(available, order, axis=1), order, -1)
+
+
+def order_of_ids(ids: NDArray[Any]) -> NDArray[np.int64]:
+    """The place of each id when they are sorted; ids that cannot be compared are sorted by type and text.
+
+    >>> order_of_ids(np.array(["b", "a", 3], dtype=object)).tolist()
+    [2, 1, 0]
+    """
+    own = ids.tolist()
+    try:
+        order = sorted(range(len(own)), key=own.__getitem__)
+    except TypeError:
+        order = sorted(range(len(own)), key=lambda i: (type(own[i]).__name__, repr(own[i])))
+    places = np.empty(len(own), np.int64)
+    places[order] = np.arange(len(own))
+    return places
+
+
+def positions(wanted: Iterable[Any], known: NDArray[Any], what: str, hint: str) -> NDArray[np.int64]:
+    """Where each of the ids wanted stands among those known; an error lists those that are not there."""
+    if isinstance(wanted, str | bytes) or not isinstance(wanted, Iterable):
+        raise TypeError(f"{what}s must be a list of ids, such as [{shown(wanted)}], not {shown(wanted)} itself.")
+    place = {own: i for i, own in enumerate(known.tolist())}
+    ids = [own.item() if isinstance(own, np.generic) else own for own in wanted]
+    if unknown := [own for own in ids if own not in place]:
+        count = f"{len(unknown)} of {len(ids)} {what}s are" if len(ids) > 1 else f"the {what} is"
+        raise UnknownIdError(
+            f"{count} not known: {listed([shown(own) for own in unknown])}. The {what} ids look like "
+            f"{listed([shown(own) for own in known[:3]])}. {hint}"
+        )
+    return np.array([place[own] for own in ids], np.int64)
+
+
+class UnknownIdError(KeyError, ValueError):
+    """An id that is not known. (A plain KeyError would show its message in quotes.)"""
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+def clicked_mask(matrix: sparse.csr_array, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Which items the users in these rows have clicked, dense."""
+    return np.asarray(matrix[rows].toarray(), np.bool_)
+
+
+def recommendation_frame(
+    users: NDArray[Any], lists: Lists, clicks: Clicks, *, column: str | None = None, at_least: float | None = None
+) -> Any:
+    """One row for each recommendation: user, item, title (if items have titles), rank, and the values.
+
+    In the ids of the clicks, and in the frame library they came from. With ``at_least``, only rows in which
+    ``column`` is that or more.
+    """
+    import narwhals as nw
+
+    there = lists.items >= 0
+    if at_least is not None and column is not None:
+        there &= lists.values[column] >= at_least
+    rows, places = np.nonzero(there)
+    items = lists.items[rows, places]
+    data: dict[str, Any] = {"user": users[rows].tolist(), "item": clicks.items[items].tolist()}
+    if clicks.titles is not None:
+        data["title"] = clicks.titles[items].tolist()
+    data["rank"] = places + 1
+    for name, values in lists.values.items():
+        data[name] = values[rows, places]
+    return nw.from_dict(data, _schema(clicks, users, data), backend=clicks.library).to_native()
+
+
+def _schema(clicks: Clicks, users: NDArray[Any], data: Mapping[str, Any]) -> Any:
+    """Types, so that an empty answer has those of a full one."""
+    import narwhals as nw
+
+    if len(data["rank"]):
+        return None
+    ids = {"user": users, "item": clicks.items}
+    types = {name: nw.Int64 if name in ids and ids[name].dtype.kind == "i" else nw.String for name in data}
+    return types | {name: nw.Float64 for name in data if name not in ("user", "item", "title")} | {"rank": nw.Int64}

@@ -1,0 +1,107 @@
+"""The checkpoint of a run: what it must agree with, how it is written, and how the chains are had back from it."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from numpy.typing import NDArray
+
+from bmcd import __version__
+from bmcd.sampling.draws import ChainRecord, Plan, Probe, Problem, Tally
+from bmcd.sampling.store import (
+    Stored,
+    StoreError,
+    StoreWarning,
+    read_checkpoint,
+    remove_leftovers,
+    write_checkpoint,
+)
+
+
+class Checkpoint:
+    """The checkpoint of a run: what it must agree with, and where it is."""
+
+    def __init__(self, path: Path, problem: Problem, plan: Plan, seed: int) -> None:
+        self.path, self.problem, self.plan = path, problem, plan
+        self.header = {
+            "kind": "checkpoint",
+            "version": __version__,
+            "seed": int(seed),
+            "data_hash": problem.data_hash,
+            "options": {
+                **json.loads(json.dumps(dict(problem.options))),
+                "n_clusters": problem.n_clusters,
+                "n_chains": plan.n_chains,
+                "warmup": plan.warmup,
+                "thin": plan.thin,
+            },
+        }
+        self._newest_is_whole = False
+        self.up_to_date = False
+
+    def resumed(self, probe: Probe | None, tally: Tally | None) -> list[ChainRecord] | None:
+        """The chains as they stood, or None if there is no checkpoint; StoreError if it is not of this run."""
+        remove_leftovers(self.path)
+        stored = read_checkpoint(self.path)
+        if stored is None:
+            return None
+        self._newest_is_whole = stored.path == self.path
+        if differs := _differences(stored.header, self.header):
+            raise StoreError(
+                f"{stored.path}: is the checkpoint of another run. What differs: {'; '.join(differs)}. "
+                "Give another checkpoint path, or remove the file to start anew."
+            )
+        try:
+            return self._records(stored, probe, tally)
+        except (ValueError, KeyError) as error:
+            raise StoreError(f"{stored.path}: cannot be resumed from: {error}.") from error
+
+    def _records(self, stored: Stored, probe: Probe | None, tally: Tally | None) -> list[ChainRecord]:
+        plan, done = self.plan, stored.header["run"].get("next_sweep")
+        parts: dict[str, dict[str, NDArray[Any]]] = {str(chain): {} for chain in range(plan.n_chains)}
+        for name, array in stored.arrays.items():
+            chain, _, rest = name.partition("/")
+            parts[chain][rest] = array
+        if (
+            not isinstance(done, list)
+            or len(done) != len(parts)
+            or not all(type(n) is int and n >= 0 for n in done)
+        ):
+            raise ValueError(f"next_sweep must give a sweep number for each of {len(parts)} chains, not {done!r}")
+        if max(done) > plan.n_sweeps:
+            has = plan.kept_before(max(done))
+            raise ValueError(f"it has {has} draws, more than the {plan.draws} asked for; ask for {has} or more")
+        return [
+            ChainRecord.resumed(int(chain), done[int(chain)], arrays, self.problem, plan, probe, tally)
+            for chain, arrays in parts.items()
+        ]
+
+    def write(self, records: list[ChainRecord]) -> None:
+        """Write it; StoreError if that fails."""
+        header = {**self.header, "run": {"next_sweep": [record.next_sweep for record in records]}}
+        arrays = {f"{r.chain}/{name}": array for r in records for name, array in r.arrays().items()}
+        self.up_to_date = False
+        write_checkpoint(self.path, header, arrays, keep_previous=self._newest_is_whole)
+        self._newest_is_whole = self.up_to_date = True
+
+    def write_or_warn(self, records: list[ChainRecord]) -> None:
+        """In the middle of a run a full disk must not cost the draws."""
+        try:
+            self.write(records)
+        except StoreError as error:
+            warnings.warn(f"{error} The run goes on without.", StoreWarning, stacklevel=3)
+
+
+def _differences(there: Mapping[str, Any], here: Mapping[str, Any], within: str = "") -> list[str]:
+    found = []
+    for key in here if not within else sorted({*there, *here}):
+        one, two = there.get(key, "nothing"), here.get(key, "nothing")
+        if isinstance(one, dict) and isinstance(two, dict):
+            found += _differences(one, two, f"{key}.")
+        elif one != two:
+            found.append(f"{within}{key} is {one!r} there and {two!r} here")
+    return found

@@ -1,0 +1,258 @@
+"""Have the chains converged? Judged on quantities that do not depend on the names of the clusters, said in words.
+
+R-hat (rank-normalised, split), effective sample sizes and Monte Carlo standard errors are ArviZ's own
+(Vehtari, Gelman, Simpson, Carpenter & Bürkner 2021, *Rank-normalization, folding, and localization*).
+"""
+
+from __future__ import annotations
+
+import importlib
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bmcd.sampling.draws import Draws
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+MAX_RHAT = 1.05
+MIN_ESS = 100.0  # a posterior mean is then known to a tenth of its standard deviation
+MIN_DRAWS = 4  # of a chain: what ArviZ needs to split it
+
+Values = NDArray[np.float64]  # [chain, draw]
+
+
+class Row(NamedTuple):
+    """The diagnostics of one quantity; those of a constant are nan, but for mean, sd and mcse."""
+
+    quantity: str
+    mean: float
+    sd: float
+    mcse: float
+    rhat: float
+    ess_bulk: float
+    ess_tail: float
+    constant: bool
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Converged or not, in words, and what to do about it."""
+
+    converged: bool
+    text: str
+    advice: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return "\n".join([self.text, *(f"- {line}" for line in self.advice)])
+
+
+def quantities(draws: Draws) -> dict[str, Values]:
+    """What is judged, each [chain, draw]: clusters are sorted by alpha or by size, so that names cannot matter."""
+    found = {"log joint": draws.log_joint, "within-cluster distance": draws.within_distance}
+    for name, values in (("alpha", draws.alpha), ("cluster size", draws.label_counts)):
+        ordered = -np.sort(-values.astype(np.float64), axis=2)
+        found |= {f"{name} {c + 1} of {ordered.shape[2]}": ordered[:, :, c] for c in range(ordered.shape[2])}
+    # Rounded: a probability that is always 1 differs in its last digits, which is no disagreement.
+    probe = draws.probe.round(9)
+    return found | {f"probability {m}": probe[:, :, m] for m in range(probe.shape[2])}
+
+
+def rows(draws: Draws) -> list[Row]:
+    """The diagnostics of all `quantities`; of at least 4 draws of each chain."""
+    _need_draws(draws)
+    return [_row(name, values) for name, values in quantities(draws).items()]
+
+
+def table(draws: Draws) -> pd.DataFrame:
+    """`rows` as a frame, by quantity."""
+    import pandas as pd
+
+    return pd.DataFrame(rows(draws)).set_index("quantity")
+
+
+def verdict(draws: Draws, *, max_rhat: float = MAX_RHAT, min_ess: float = MIN_ESS) -> Verdict:
+    """Judge the draws: R-hat of every quantity at most `max_rhat`, and `min_ess` effective draws, bulk and tail."""
+    said = _judge(draws, max_rhat, min_ess)
+    more = [f"The run was {draws.note}"] if draws.note else []
+    more += [draws.caveat] if draws.caveat else []
+    return Verdict(said.converged, " ".join([said.text, *more]), said.advice)
+
+
+def to_arviz(draws: Draws, items: Sequence[Any] | None = None) -> Any:
+    """ArviZ's own container: posterior, sample statistics and the log joint of the warm-up, as an xarray DataTree.
+
+    Clusters may change names between draws and chains; sort them before R-hat is taken of single clusters.
+    """
+    problem = draws.problem
+    stats = {"lp": draws.log_joint}
+    names = ("within_distance", "label_counts", "alpha_accepted", "rho_accepted", "ranks_accepted", "probe")
+    stats |= {name: getattr(draws, name) for name in names if name != "probe" or draws.probe.shape[2]}
+    groups = {
+        "posterior": {"alpha": draws.alpha, "tau": draws.tau, "rho": draws.rho},
+        "sample_stats": stats,
+    }
+    if draws.warmup_log_joint.shape[1]:
+        groups["warmup_sample_stats"] = {"lp": draws.warmup_log_joint}
+    per_cluster = ("alpha", "tau", "label_counts", "alpha_accepted")
+    attributes = {"version": draws.version, "seed": str(draws.seed), "data_hash": problem.data_hash}
+    return _module("arviz_base").from_dict(
+        groups,
+        save_warmup=True,
+        dims={**{name: ["cluster"] for name in per_cluster}, "rho": ["cluster", "item"], "probe": ["probed"]},
+        coords={
+            "cluster": np.arange(problem.n_clusters),
+            "item": np.arange(problem.n_items) if items is None else np.asarray(items),
+        },
+        attrs={"posterior": {**attributes, "stopped": draws.stopped}},
+    )
+
+
+def _judge(draws: Draws, max_rhat: float, min_ess: float) -> Verdict:
+    if draws.n_draws < MIN_DRAWS:
+        return Verdict(
+            False,
+            f"Cannot be judged: {draws.n_draws} draws of each chain are too few; {MIN_DRAWS} are the least, "
+            f"and {MIN_ESS:g} in all are wanted.",
+            (f"Ask for more draws, such as draws={_enough(draws, min_ess)}.",),
+        )
+    if stuck := _stuck_chains(draws):
+        return Verdict(
+            False,
+            "Not converged: " + "; ".join(f"chain {c} is stuck ({how})" for c, how in stuck.items()) + ".",
+            (
+                "Run again with another seed, or with more warm-up or chains; use nothing of this run.",
+                "If it stays stuck, the moves do not suit the data: try the other sampler, or fewer clusters.",
+            ),
+        )
+    found = [row for row in rows(draws) if not row.constant]
+    worst = max(found, key=lambda row: row.rhat)
+    least = min(found, key=lambda row: min(row.ess_bulk, row.ess_tail))
+    ess, kind = min((least.ess_bulk, "bulk"), (least.ess_tail, "tail"))
+    one = draws.n_chains == 1
+    what = "split R-hat of the one chain" if one else f"R-hat over {draws.n_chains} chains"
+    figures = (
+        f"largest {what} {_shown(worst.rhat)} ({worst.quantity}; at most {max_rhat:g} is wanted), "
+        f"smallest effective sample size {ess:.0f} ({kind}, {least.quantity}; {min_ess:g} or more is wanted), "
+        f"from {draws.n_draws} draws of each chain."
+    )
+    alone = (
+        " One chain cannot show whether others would end elsewhere: R-hat between chains cannot be taken."
+        if one
+        else ""
+    )
+    more_chains = ("Run at least 2 chains, better 4.",) if one else ()
+    if worst.rhat <= max_rhat and ess >= min_ess:
+        return Verdict(True, f"Converged: {figures}{alone}", more_chains)
+    if worst.rhat <= max_rhat:
+        advice = (f"The chains agree, but there are too few draws: ask for draws={_enough(draws, min_ess, ess)}.",)
+        return Verdict(False, f"Not converged yet: {figures}{alone}", advice + more_chains)
+    values = quantities(draws)[worst.quantity]
+    return Verdict(
+        False, f"Not converged: {figures}{alone}", (*_advice(draws, worst, values, max_rhat), *more_chains)
+    )
+
+
+def _advice(draws: Draws, worst: Row, values: Values, max_rhat: float) -> tuple[str, ...]:
+    """What to do about a large R-hat: is it drift within the chains, or do they disagree?"""
+    # Halves of a chain that drifts differ by far more than those of one that is only slow.
+    drifting = [c for c in range(len(values)) if _rhat(values[c : c + 1]) > max(max_rhat, 1.1)]
+    longer = (
+        f"such as warmup={max(2 * draws.plan.warmup, draws.plan.warmup + draws.n_draws * draws.plan.thin, 100)}"
+    )
+    if len(drifting) == len(values):
+        said = f"The {worst.quantity} still moves from one half of each chain to the other"
+        return (f"{said}: give more warm-up, {longer}, and more draws.",)
+    if len(values) == 1:
+        return (f"Give more draws, such as draws={2 * draws.n_draws}, and more warm-up, {longer}.",)
+    means = ", ".join(f"{mean:,.4g}" for mean in values.mean(axis=1))
+    said = f"The chains disagree on the {worst.quantity} (means by chain: {means})"
+    if len(values) > 2:
+        others = {c: _rhat(np.delete(values, c, axis=0)) for c in range(len(values))}
+        apart = min(others, key=lambda c: others[c])
+        if others[apart] <= max_rhat:
+            said += f"; without chain {apart} the others agree (R-hat {_shown(others[apart])})"
+    if drifting:
+        said += f"; chain {', '.join(map(str, drifting))} still drifts"
+    return (
+        f"{said}. Give more warm-up, {longer}.",
+        "If they go on to disagree, the posterior has several modes: run more chains from different starts "
+        f"(chains={2 * len(values)}), and average over them.",
+    )
+
+
+def _stuck_chains(draws: Draws) -> dict[int, str]:
+    """Chains whose log joint, which no honest sweep leaves as it was, stands still; with how that shows."""
+    found = {}
+    for chain, values in enumerate(draws.log_joint):
+        moves = np.flatnonzero(np.diff(values))
+        still = int(np.diff(np.concatenate([[-1], moves, [len(values) - 1]])).max())
+        if still >= max(MIN_DRAWS, len(values) / 2):
+            found[chain] = f"its log joint stood at {values[-1]:,.6g} for {still} of {len(values)} draws"
+    for chain, values in enumerate(draws.alpha):
+        if chain not in found and (values == values[0]).all():
+            found[chain] = f"its alpha stood at {values[0].max():,.6g} for all {len(values)} draws"
+    return dict(sorted(found.items()))
+
+
+def _row(name: str, values: Values) -> Row:
+    mean, sd = float(values.mean()), float(values.std())
+    if (values == values.flat[0]).all():
+        return Row(name, float(values.flat[0]), 0.0, 0.0, math.nan, math.nan, math.nan, True)
+    if (values == values[:, :1]).all():  # each chain stands still, but not at the same place: R-hat has no limit
+        n_chains = len(values)
+        return Row(name, mean, sd, sd, math.inf, float(n_chains), float(n_chains), False)
+    arviz, axes = _module("arviz_stats.base").array_stats, {"chain_axis": 0, "draw_axis": 1}
+    bulk = arviz.ess(values, method="bulk", **axes)
+    tail = arviz.ess(values, method="tail", prob=(0.05, 0.95), **axes)
+    mcse = arviz.mcse(values, method="mean", **axes)
+    return Row(name, mean, sd, float(mcse), _rhat(values), float(bulk), float(tail), False)
+
+
+def _rhat(values: Values) -> float:
+    """ArviZ's R-hat; that of one chain is taken between its halves, each of which ArviZ splits again."""
+    if len(values) == 1:
+        half = values.shape[1] // 2
+        if half < MIN_DRAWS:
+            return 1.0  # too short to say anything; the effective sample size will
+        values = np.concatenate([values[:, :half], values[:, -half:]])
+    if (values == values.flat[0]).all():
+        return 1.0
+    if (values == values[:, :1]).all():
+        return math.inf
+    arviz = _module("arviz_stats.base").array_stats
+    with np.errstate(divide="ignore", invalid="ignore"):
+        found = float(arviz.rhat(values, chain_axis=0, draw_axis=1, method="rank"))
+    return math.inf if math.isnan(found) else found
+
+
+def _module(name: str) -> Any:
+    """A part of ArviZ, when it is needed: importing it takes a second or two."""
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        package = name.partition(".")[0].replace("_", "-")
+        raise ImportError(f"diagnostics need {package}, a part of ArviZ: pip install {package}") from error
+
+
+def _need_draws(draws: Draws) -> None:
+    if draws.n_draws < MIN_DRAWS:
+        raise ValueError(
+            f"diagnostics need at least {MIN_DRAWS} draws of each chain, but there are {draws.n_draws}."
+        )
+
+
+def _enough(draws: Draws, min_ess: float, ess: float | None = None) -> int:
+    """A round number of draws that should give `min_ess` effective ones, with a quarter to spare."""
+    if ess is None:
+        return max(100, 2 * draws.n_draws)
+    return math.ceil(1.25 * draws.n_draws * min_ess / max(ess, 1.0) / 50) * 50
+
+
+def _shown(rhat: float) -> str:
+    return f"{rhat:.3f}" if rhat < 10 else "above 10"

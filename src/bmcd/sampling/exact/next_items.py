@@ -1,0 +1,155 @@
+"""Probabilities of the next items given draws of (rho, alpha, tau), with labels and latent rankings summed out."""
+
+# mypy: disable-error-code="no-untyped-def"
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+from bmcd.mallows.latent.scan import Cluster, Shared, cluster_tables
+from bmcd.mallows.latent.top import top_probabilities_user
+from bmcd.mallows.latent.users import sorted_positions
+from bmcd.sampling.exact.labels import likelihoods
+
+
+class Tables(NamedTuple):
+    """`scan.Cluster` of several clusters, stacked: the last axes are its own, those before are draw and cluster."""
+
+    beta: NDArray[np.float64]
+    decay: NDArray[np.float64]
+    finish: NDArray[np.float64]
+    finish_scale: NDArray[np.float64]
+    log_z: NDArray[np.float64]
+
+
+@numba.njit(cache=True, nogil=True)
+def _fill(shared, alpha, beta, decay, finish, finish_scale, log_z):
+    for c in range(alpha.size):
+        one = cluster_tables(shared, alpha[c])
+        beta[c], log_z[c] = one.beta, one.log_z
+        decay[c], finish[c], finish_scale[c] = one.decay, one.finish, one.finish_scale
+
+
+def keep_tables(shared: Shared, alpha: NDArray[np.float64], n_kept: int) -> Tables:
+    """Tables of the first ``n_kept`` draws of alpha[draw, cluster]: O(n^2) each in time and in memory.
+
+    Allocated by NumPy, which asks for large pages: reading here and there in hundreds of megabytes is faster then.
+    """
+    shape = (n_kept, alpha.shape[1])
+    n, width = shared.gaps.size, shared.twice.size
+    kept = Tables(
+        np.empty(shape),
+        np.empty((*shape, shared.gap_values.size, width)),
+        np.empty((*shape, n + 1, width + 1)),
+        np.empty((*shape, n + 1)),
+        np.empty(shape),
+    )
+    for s in range(n_kept):
+        _fill(shared, alpha[s], kept.beta[s], kept.decay[s], kept.finish[s], kept.finish_scale[s], kept.log_z[s])
+    return kept
+
+
+@numba.njit(cache=True, nogil=True)
+def tables_of_draw(shared, alpha, kept, s):
+    """Tables of draw s, out of those kept or made now."""
+    if s < kept.beta.shape[0]:
+        return Tables(kept.beta[s], kept.decay[s], kept.finish[s], kept.finish_scale[s], kept.log_z[s])
+    n_clusters, n, width = alpha.shape[1], shared.gaps.size, shared.twice.size
+    beta, log_z, finish_scale = np.empty(n_clusters), np.empty(n_clusters), np.empty((n_clusters, n + 1))
+    decay = np.empty((n_clusters, shared.gap_values.size, width))
+    finish = np.empty((n_clusters, n + 1, width + 1))
+    _fill(shared, alpha[s], beta, decay, finish, finish_scale, log_z)
+    return Tables(beta, decay, finish, finish_scale, log_z)
+
+
+@numba.njit(cache=True, nogil=True)
+def cluster_of(tables, c):
+    """The tables of one cluster."""
+    return Cluster(tables.beta[c], tables.decay[c], tables.finish[c], tables.finish_scale[c], tables.log_z[c])
+
+
+@numba.njit(cache=True, nogil=True)
+def responsibilities(users, data, rho, tau, tables, shared, cutoff, log_p, out):
+    """out[i, c] = P(z = c | clicks of users[i], rho, alpha, tau), the latent ranking summed out.
+
+    Clusters to which a user belongs with a probability below ``cutoff`` are left out and the others scaled up,
+    which changes a probability by less than the number of clusters times ``cutoff``.
+    """
+    n_clusters = tau.size
+    for c in range(n_clusters):
+        likelihoods(users, data, rho[c], shared, cluster_of(tables, c), log_p[c])
+    for i in range(users.size):
+        largest = -math.inf
+        for c in range(n_clusters):
+            out[i, c] = math.log(tau[c]) + log_p[c, i] if tau[c] > 0.0 else -math.inf
+            largest = max(largest, out[i, c])
+        total = 0.0
+        for c in range(n_clusters):
+            out[i, c] = math.exp(out[i, c] - largest)
+            total += out[i, c]
+        kept = 0.0
+        for c in range(n_clusters):
+            out[i, c] = out[i, c] / total if out[i, c] >= cutoff * total else 0.0
+            kept += out[i, c]
+        for c in range(n_clusters):
+            out[i, c] /= kept
+
+
+@numba.njit(cache=True, nogil=True)
+def add_predictions(
+    users, data, rho, alpha, tau, kept, shared, k, cutoff, first, last, probability, mean_rank, weight
+):
+    """Sums over the draws first, ..., last - 1 of what each says of ``users``.
+
+    probability[i, item] += P(item among the next k of users[i]);
+    mean_rank[i, item] += the consensus rank of the item, mean over the clusters to which the user may belong;
+    weight[draw, i, c] = P(users[i] belongs to cluster c).
+    """
+    n_clusters, n = rho.shape[1:]
+    width = shared.twice.size + 1
+    x, y = np.zeros(width + 3), np.zeros(width + 3)
+    rows, scales = np.empty((n + 1, width)), np.empty(n + 1)
+    forward, forward_scales = np.empty((k + 1, width)), np.empty(k + 1)
+    buffer, by_position = np.empty(n, np.int64), np.empty(n)
+    log_p = np.empty((n_clusters, users.size))
+    for s in range(first, last):
+        tables = tables_of_draw(shared, alpha, kept, s)
+        responsibilities(users, data, rho[s], tau[s], tables, shared, cutoff, log_p, weight[s])
+        for c in range(n_clusters):
+            cluster, ranks = cluster_of(tables, c), rho[s, c]
+            for i in range(users.size):
+                w = weight[s, i, c]
+                if w > 0.0:
+                    items = data.user_items[data.user_start[users[i]] : data.user_start[users[i] + 1]]
+                    clicked = sorted_positions(items, ranks, buffer)
+                    top_probabilities_user(
+                        clicked, n, k, shared, cluster, rows, scales, forward, forward_scales, x, y, by_position
+                    )
+                    for item in range(n):
+                        probability[i, item] += w * by_position[ranks[item] - 1]
+                        mean_rank[i, item] += w * ranks[item]
+
+
+@numba.njit(cache=True, nogil=True)
+def probability_by_cluster(user, item, data, rho, alpha, shared, k, weight, out):
+    """out[draw, c] = P(item among the next k of the user | the user belongs to c), where ``weight`` is not 0."""
+    n_draws, n_clusters, n = rho.shape
+    width = shared.twice.size + 1
+    x, y = np.zeros(width + 3), np.zeros(width + 3)
+    rows, scales = np.empty((n + 1, width)), np.empty(n + 1)
+    forward, forward_scales = np.empty((k + 1, width)), np.empty(k + 1)
+    buffer, by_position = np.empty(n, np.int64), np.empty(n)
+    items = data.user_items[data.user_start[user] : data.user_start[user + 1]]
+    for s in range(n_draws):
+        for c in range(n_clusters):
+            if weight[s, c] > 0.0:
+                cluster = cluster_tables(shared, alpha[s, c])
+                clicked = sorted_positions(items, rho[s, c], buffer)
+                top_probabilities_user(
+                    clicked, n, k, shared, cluster, rows, scales, forward, forward_scales, x, y, by_position
+                )
+                out[s, c] = by_position[rho[s, c, item] - 1]

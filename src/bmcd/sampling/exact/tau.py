@@ -1,0 +1,19 @@
+"""The move of the cluster weights: Gibbs."""
+
+# mypy: disable-error-code="no-untyped-def"
+from __future__ import annotations
+
+import numba
+import numpy as np
+
+from bmcd.sampling.purposes import TAU
+from bmcd.system.streams import STREAM_SIZE, open_stream
+from bmcd.system.variates import draw_dirichlet
+
+
+@numba.njit(cache=True, nogil=True)
+def update_tau(tau, counts, concentration, key, chain, sweep):
+    """tau | labels ~ Dirichlet(psi + users in each cluster)."""
+    stream = np.empty(STREAM_SIZE, np.uint64)
+    open_stream(stream, key, chain, sweep, 0, TAU)
+    draw_dirichlet(stream, concentration + counts, tau)

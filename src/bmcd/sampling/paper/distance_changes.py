@@ -1,0 +1,153 @@
+"""How far a proposal changes a distance, without computing the distance afresh where that can be avoided.
+
+All six distances are symmetric and right-invariant, so one function serves both kinds of proposal: the ranking
+that moves is given by its order (position -> item), the other one by its ranks (item -> rank). For a user's
+move the other ranking is a consensus, for a consensus move it is a user's. Both come as a row of a matrix, by the
+number of the row: making a view of the row would cost as much as the swap.
+
+Distances are whole numbers. The footrule on a stretched rank scale is counted in fractions 2^-k of a rank (see
+`whole_scale` in sampler.py), so that sums do not depend on their order and a rebuilt matrix of distances equals the
+updated one bit for bit.
+
+Cost of one change, L the leap size, n the number of items:
+
+=========  ==================  ==============
+distance   swap                leap-and-shift
+=========  ==================  ==============
+footrule   4                   L + 1
+spearman   1                   L + 1
+hamming    4                   L + 1
+kendall    distance of ranks   L
+cayley     length of a cycle   n
+ulam       n log n             n log n
+=========  ==================  ==============
+"""
+
+# mypy: disable-error-code="no-untyped-def"
+from __future__ import annotations
+
+import numba
+import numpy as np
+
+from bmcd.mallows.distances import count_cycles, longest_increasing
+from bmcd.mallows.metropolis import CAYLEY, FOOTRULE, HAMMING, KENDALL, SPEARMAN
+
+
+@numba.njit(cache=True, nogil=True)
+def is_additive(code):
+    """Whether the distance is a sum over items of a cost of their two places (`place_cost`)."""
+    return code in (FOOTRULE, SPEARMAN, HAMMING)
+
+
+@numba.njit(cache=True, nogil=True)
+def make_room(n_items):
+    """What the functions below work in: a permutation and its piles or marks, or a list of items moved."""
+    return np.empty((3, n_items), np.int64)
+
+
+@numba.njit(cache=True, nogil=True)
+def _distance_of_permutation(code, room):
+    """Cayley or ulam distance to the identity of the permutation in ``room[0]``."""
+    if code == CAYLEY:
+        return room.shape[1] - count_cycles(room[0], room[1])
+    return room.shape[1] - longest_increasing(room[0], room[1])
+
+
+@numba.njit(cache=True, nogil=True)
+def distance_from_scratch(code, orders, j, others, k, scale, room):
+    """The distance itself; n for footrule, spearman, hamming, cayley; n log n for ulam; n^2 for kendall."""
+    d = 0
+    n = orders.shape[1]
+    if is_additive(code):
+        for t in range(n):
+            d += place_cost(code, scale[t], scale[others[k, orders[j, t]] - 1])
+    elif code == KENDALL:
+        for t in range(n):
+            for s in range(t):
+                d += others[k, orders[j, s]] > others[k, orders[j, t]]
+    else:
+        for t in range(n):
+            room[0, t] = others[k, orders[j, t]] - 1
+        d += _distance_of_permutation(code, room)
+    return d
+
+
+@numba.njit(cache=True, nogil=True)
+def place_cost(code, a, b):
+    """What an item at places a and b on the rank scale adds to footrule, spearman or hamming."""
+    if code == FOOTRULE:
+        cost = abs(a - b)
+    elif code == SPEARMAN:
+        cost = (a - b) * (a - b)
+    else:
+        cost = np.int64(a != b)
+    return cost
+
+
+@numba.njit(cache=True, nogil=True)
+def cost_of_swap(code, a, b, x, y):
+    """Change of an additive distance when two items at places a and b, in the other ranking x and y, trade."""
+    return place_cost(code, b, x) + place_cost(code, a, y) - place_cost(code, a, x) - place_cost(code, b, y)
+
+
+@numba.njit(cache=True, nogil=True)
+def list_leap(orders, j, at, target, scale, moved):
+    """Write down the items that a leap moves, their places before and after; how many. For additive distances."""
+    step = 1 if target > at else -1
+    moved[0, 0], moved[1, 0], moved[2, 0] = orders[j, at], scale[at], scale[target]
+    size = 1
+    for t in range(at, target, step):
+        moved[0, size], moved[1, size], moved[2, size] = orders[j, t + step], scale[t + step], scale[t]
+        size += 1
+    return size
+
+
+@numba.njit(cache=True, nogil=True)
+def change_by_swap(code, orders, j, others, k, a, b, scale, distance, room):
+    """Change when the items at positions ``a`` and ``b`` trade places; ``distance`` is the present one."""
+    x, y = others[k, orders[j, a]] - 1, others[k, orders[j, b]] - 1
+    if is_additive(code):
+        return cost_of_swap(code, scale[a], scale[b], scale[x], scale[y])
+    if code == KENDALL:
+        # An item between the two in both rankings changes sides twice over.
+        between = 0
+        low, high = min(x, y), max(x, y)
+        for t in range(min(a, b) + 1, max(a, b)):
+            between += low < others[k, orders[j, t]] - 1 < high
+        return (2 * between + 1) * (1 if (x < y) == (a < b) else -1)
+    if code == CAYLEY:
+        # A swap splits the cycle that holds both positions, or joins the two that hold one each.
+        t = x
+        while t != a and t != b:
+            t = others[k, orders[j, t]] - 1
+        return -1 if t == b else 1
+    for t in range(orders.shape[1]):
+        room[0, t] = others[k, orders[j, t]] - 1
+    room[0, a], room[0, b] = y, x
+    return _distance_of_permutation(code, room) - distance
+
+
+@numba.njit(cache=True, nogil=True)
+def change_by_leap(code, orders, j, others, k, at, target, scale, distance, room):
+    """Change when the item at ``at`` leaps to ``target`` and those in between shift by one."""
+    step = 1 if target > at else -1
+    first = others[k, orders[j, at]] - 1
+    change = 0
+    if is_additive(code):
+        change += place_cost(code, scale[target], scale[first]) - place_cost(code, scale[at], scale[first])
+        for t in range(at, target, step):
+            x = scale[others[k, orders[j, t + step]] - 1]
+            change += place_cost(code, scale[t], x) - place_cost(code, scale[t + step], x)
+        return change
+    if code == KENDALL:
+        # The item that leaps changes sides with each of those it passes, and with no other.
+        for t in range(at, target, step):
+            x = others[k, orders[j, t + step]] - 1
+            change += 1 if (x > first) == (step > 0) else -1
+        return change
+    for t in range(orders.shape[1]):
+        room[0, t] = others[k, orders[j, t]] - 1
+    for t in range(at, target, step):
+        room[0, t] = room[0, t + step]
+    room[0, target] = first
+    return _distance_of_permutation(code, room) - distance

@@ -1,0 +1,289 @@
+"""The paper's own sampler, Algorithm 2 of its supplement as written, for all six distances.
+
+Its moves are local (one swap a user and iteration), so it needs millions of iterations where the default sampler
+needs hundreds. It is here because people will want to compare.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bmcd.mallows.distances import DISTANCES, check_distance
+from bmcd.sampling.paper.cache import (
+    PaperCache,
+    PaperModel,
+    PaperTally,
+    PaperTrace,
+    are_same,
+    fill_distances,
+    invert_ranks,
+    sum_up,
+)
+from bmcd.sampling.paper.iteration import run_iterations, trace_iterations
+from bmcd.sampling.paper.log_z import TABLE, Partition, log_partition_kernel
+from bmcd.sampling.paper.log_z_table import make_partition
+from bmcd.sampling.paper.separate_clusters import ClusterPart, join_clusters, split_by_cluster
+from bmcd.sampling.priors import Priors
+from bmcd.sampling.state import ChainState, Data, SweepInfo
+from bmcd.system.streams import stream_key
+
+__all__ = ["RANKS_MOVES", "ClusterPart", "PaperSampler", "join_clusters", "split_by_cluster", "whole_scale"]
+
+RANKS_MOVES = ("swap", "leap_and_shift")
+
+
+class PaperSampler:
+    """Algorithm 2 of the paper's supplement, one iteration a sweep.
+
+    In this order: tau given the labels (Gibbs); for each cluster rho_c by leap-and-shift and, in every
+    ``alpha_update``-th sweep, alpha_c by a log-normal random walk (Metropolis-Hastings); for each user the label
+    given the ranking (Gibbs), then the ranking (Metropolis-Hastings).
+
+    The sampler keeps the distances between users and consensuses of each chain it has seen. When it is handed a
+    state that differs from what it left behind, it notices and computes them afresh; distances are whole numbers,
+    so a chain that is resumed from a copy of its state goes on with the same bits. One sampler may run several
+    chains on threads at a time, each with a number of its own.
+
+    Parameters
+    ----------
+    data, n_clusters, priors
+        The clicks and the model. A rank scale that is not made of whole numbers is rounded to a multiple of 2^-k
+        with k near 40 (27 at 5,000 items), for the distances and for log Z alike: then sums of distances are
+        exact.
+    distance
+        One of footrule, spearman, kendall, cayley, hamming, ulam. What they cost: distance_changes.py.
+    seed
+        Together with the number of the chain it decides every draw.
+    alpha_update
+        Sweeps between two proposals for alpha; the paper has 10.
+    leap_size
+        How far an item may leap, 1 to n - 1. The default is n / 5, rounded down.
+    ranks_move
+        ``"swap"``: two items of a user that are both clicked or both not trade ranks. ``"leap_and_shift"``: one
+        leap-and-shift within the clicked items and one within the others.
+    fixed_labels
+        Leave labels and tau as they are: the paper's speed-up (section "Further discussions"), see
+        `split_by_cluster`.
+    max_alpha
+        Where the prior of alpha ends. By default it has no end, except for spearman beyond 12 items and ulam
+        beyond 80, where log Z comes from a table: there it ends where nearly all users of a cluster would rank
+        exactly alike, or earlier if log Z cannot be estimated that far. Proposals above are rejected, and counted
+        in ``alpha_too_large``. Making a table takes 10 to 20 seconds for spearman at 50 items, minutes for ulam.
+    user_numbers, cluster_numbers
+        The numbers that users and clusters draw their random numbers by, for a part of a larger problem.
+    """
+
+    def __init__(
+        self,
+        data: Data,
+        n_clusters: int,
+        priors: Priors,
+        *,
+        distance: str = "footrule",
+        seed: int = 0,
+        alpha_update: int = 10,
+        leap_size: int | None = None,
+        ranks_move: str = "swap",
+        fixed_labels: bool = False,
+        max_alpha: float | None = None,
+        user_numbers: NDArray[np.int64] | None = None,
+        cluster_numbers: NDArray[np.int64] | None = None,
+    ) -> None:
+        check_distance(distance)
+        n_items, n_users = data.scale.size, data.user_start.size - 1
+        if n_clusters < 1:
+            raise ValueError(f"n_clusters must be at least 1, but it is {n_clusters}.")
+        if ranks_move not in RANKS_MOVES:
+            raise ValueError(f"ranks_move is {ranks_move!r}: choose one of {', '.join(RANKS_MOVES)}.")
+        if alpha_update < 1:
+            raise ValueError(f"alpha_update must be at least 1 (1 = in every sweep), but it is {alpha_update}.")
+        largest_leap = max(1, n_items - 1)
+        if leap_size is None:
+            leap_size = max(1, n_items // 5)
+        elif not 1 <= leap_size <= largest_leap:
+            raise ValueError(f"leap_size is {leap_size}: with {n_items} items choose one of 1 to {largest_leap}.")
+        if max_alpha is not None and not 0 < max_alpha < np.inf:
+            raise ValueError(f"max_alpha must be a positive number or None, but it is {max_alpha}.")
+        if distance != "footrule" and not np.array_equal(data.scale, np.arange(1, n_items + 1)):
+            raise ValueError(
+                f"the data have a stretched rank scale, and the distance is {distance!r}: only the footrule has a "
+                "rank scale; make the data with rank_scale='linear' or use distance='footrule'."
+            )
+        scale, unit = whole_scale(data.scale)
+        self.n_clusters, self.n_users, self.n_items = n_clusters, n_users, n_items
+        self.distance = distance
+        self.alpha_too_large: dict[int, int] = {}
+        """How many proposals for alpha lay above ``max_alpha``, by chain."""
+        self._data = data
+        self._partition: Partition = make_partition(distance, np.multiply(scale, unit, dtype=np.float64), max_alpha)
+        self._model = PaperModel(
+            code=DISTANCES.index(distance),
+            scale=scale,
+            unit=unit,
+            user_start=data.user_start,
+            rate=float(priors.rate),
+            concentration=float(priors.concentration),
+            alpha_update=int(alpha_update),
+            leap_size=int(leap_size),
+            by_swap=ranks_move == "swap",
+            fixed_labels=bool(fixed_labels),
+            key=stream_key(seed),
+            user_numbers=_numbers(user_numbers, n_users, "user_numbers"),
+            cluster_numbers=_numbers(cluster_numbers, n_clusters, "cluster_numbers"),
+        )
+        self._caches: dict[int, tuple[PaperCache, NDArray[np.float64]]] = {}
+
+    @property
+    def max_alpha(self) -> float:
+        """Where the prior of alpha ends."""
+        return self._partition.max_alpha
+
+    def sweep(self, state: ChainState, chain: int, sweep: int, warmup: bool) -> SweepInfo:
+        """One iteration of Algorithm 2; changes ``state`` in place.
+
+        A call looks once through all rankings to see that ``state`` is the one it left behind, so many sweeps
+        are faster through `stretch` or `run`.
+        """
+        return self.run(state, chain, sweep, 1, warmup)
+
+    def run(self, state: ChainState, chain: int, first_sweep: int, n_sweeps: int, warmup: bool) -> SweepInfo:
+        """Sweeps first_sweep, ..., first_sweep + n_sweeps - 1 in one go, the same to the bit as one by one.
+
+        Shares of accepted proposals are over all of these sweeps, the rest describes the state after the last.
+        ``log_joint`` is sum_j [log tau - log Z(alpha) - alpha / n d(R_j, rho)], each at the user's own cluster,
+        - rate sum alpha + (psi - 1) sum log tau: without the constants of the priors of alpha, rho and tau.
+        """
+        cache, tally = self._cache_for(state, chain), self._no_proposals()
+        run_iterations(
+            state, cache, self._model, self._partition, tally, chain, first_sweep, n_sweeps, bool(warmup)
+        )
+        self._leave(state, chain, cache, tally.alpha[2])
+        with np.errstate(invalid="ignore"):
+            shares = (made[1] / made[0] for made in tally)
+            return SweepInfo(*sum_up(state, cache, self._model), *shares)
+
+    def stretch(
+        self, state: ChainState, chain: int, first_sweep: int, n_sweeps: int, warmup: bool
+    ) -> list[SweepInfo]:
+        """The same as `run`, but with what every single sweep would have told."""
+        cache, trace = self._cache_for(state, chain), PaperTrace.of(n_sweeps, self.n_clusters)
+        tally, model, partition = self._no_proposals(), self._model, self._partition
+        trace_iterations(state, cache, model, partition, tally, trace, chain, first_sweep, bool(warmup))
+        self._leave(state, chain, cache, trace.alpha[:, 2])
+        with np.errstate(invalid="ignore"):
+            shares = (made[:, 1] / made[:, 0] for made in (trace.alpha, trace.rho, trace.ranks))
+            told = zip(trace.log_joint, trace.within_distance, trace.counts, *shares, strict=True)
+            return [SweepInfo(*one) for one in told]
+
+    def distances(self, chain: int) -> NDArray[np.float64]:
+        """Distances between users and consensuses as the sampler left them, users x clusters."""
+        kept = self._caches[chain][0].distances
+        return np.multiply(kept, self._model.unit, dtype=np.float64)
+
+    def _leave(self, state: ChainState, chain: int, cache: PaperCache, too_large: NDArray[np.int64]) -> None:
+        """Hand over the rankings, and keep what the next call of this chain will want to know."""
+        state.ranks[:] = cache.ranks
+        self._caches[chain] = (cache, state.alpha.copy())
+        self.alpha_too_large[chain] = self.alpha_too_large.get(chain, 0) + int(too_large.sum())
+
+    def _no_proposals(self) -> PaperTally:
+        return PaperTally(np.zeros((3, self.n_clusters), np.int64), np.zeros(2, np.int64), np.zeros(2, np.int64))
+
+    def _cache_for(self, state: ChainState, chain: int) -> PaperCache:
+        """What is known about ``state``: kept if it is the state that this chain left behind, else rebuilt."""
+        self._check(state)
+        kept = self._caches.get(chain)
+        if kept is None or not (are_same(state.rho, kept[0].rho) and are_same(state.ranks, kept[0].ranks)):
+            cache, known_alpha = self._rebuild(state), np.full(self.n_clusters, np.nan)
+        else:
+            cache, known_alpha = kept
+        for c in np.flatnonzero(known_alpha != state.alpha):
+            cache.log_z[c] = log_partition_kernel(self._partition, state.alpha[c])
+        return cache
+
+    def _check(self, state: ChainState) -> None:
+        """Refuse what would make compiled code go astray; rankings are looked at in `_rebuild`."""
+        shapes = {
+            "alpha": (self.n_clusters,),
+            "tau": (self.n_clusters,),
+            "alpha_step": (self.n_clusters,),
+            "rho": (self.n_clusters, self.n_items),
+            "labels": (self.n_users,),
+            "ranks": (self.n_users, self.n_items),
+        }
+        for name, shape in shapes.items():
+            if getattr(state, name).shape != shape:
+                raise ValueError(f"state.{name} has shape {getattr(state, name).shape}, not {shape}.")
+        if self.n_users and not 0 <= state.labels.min() <= state.labels.max() < self.n_clusters:
+            raise ValueError(f"state.labels must be 0 to {self.n_clusters - 1}.")
+        if not (state.tau > 0).all():
+            raise ValueError(f"state.tau must be positive, but it is {state.tau.tolist()}.")
+        for c in range(self.n_clusters):
+            if not (0 < state.alpha[c] <= self.max_alpha and np.isfinite(state.alpha[c])):
+                raise ValueError(self._alpha_refused(c, float(state.alpha[c])))
+
+    def _alpha_refused(self, c: int, alpha: float) -> str:
+        advice = "alpha must be positive and finite"
+        if self.max_alpha < np.inf:
+            why = " (where the table of log Z ends)" if self._partition.method == TABLE else ""
+            advice = f"alpha must lie above 0 and not above max_alpha={self.max_alpha:g}{why}"
+        return f"alpha of cluster {c} is {alpha:g}: {advice}."
+
+    def _rebuild(self, state: ChainState) -> PaperCache:
+        """Everything from scratch, after a look at the rankings."""
+        small = np.int16 if self.n_items < 2**15 else np.int32
+        cache = PaperCache(
+            ranks=state.ranks.astype(small),
+            order=np.empty((self.n_users, self.n_items), small),
+            rho_order=np.empty((self.n_clusters, self.n_items), np.int64),
+            rho=state.rho.copy(),
+            distances=np.empty((self.n_users, self.n_clusters), np.int64),
+            log_z=np.empty(self.n_clusters),
+        )
+        for name, ranks, order in (
+            ("ranks", state.ranks, cache.order),
+            ("rho", state.rho, cache.rho_order),
+        ):
+            bad = invert_ranks(ranks, order)
+            if bad >= 0:
+                raise ValueError(
+                    f"state.{name}[{bad}] is not a ranking: it must hold each of 1..{self.n_items} once."
+                )
+        n_clicked = np.diff(self._data.user_start)
+        owner = np.repeat(np.arange(self.n_users), n_clicked)
+        low = np.flatnonzero(state.ranks[owner, self._data.user_items] > n_clicked[owner])
+        if low.size:
+            j, item = int(owner[low[0]]), int(self._data.user_items[low[0]])
+            raise ValueError(
+                f"state.ranks[{j}] gives item {item} the rank {state.ranks[j, item]}, but user {j} clicked it: "
+                f"the {n_clicked[j]} clicked items must have the ranks 1 to {n_clicked[j]}."
+            )
+        fill_distances(cache, self._model)
+        return cache
+
+
+def whole_scale(scale: NDArray[np.float64]) -> tuple[NDArray[np.int64], float]:
+    """A rank scale as whole numbers and the unit they count; exact for whole numbers, else to 2^-40 or so.
+
+    The unit is a power of two, small enough to tell ranks apart and large enough that any sum of n distances
+    stays below 2^52, where every whole number is a float.
+
+    >>> whole_scale(np.array([1.0, 2.0, 3.0]))
+    (array([1, 2, 3]), 1.0)
+    >>> whole_scale(np.array([1.0, 2.5, 3.0]))[1] == 2.0**-40
+    True
+    """
+    if np.array_equal(scale, np.floor(scale)):
+        return scale.astype(np.int64), 1.0
+    bits = min(40, 52 - int(np.ceil(np.log2(scale.size * (scale[-1] - scale[0])))))
+    return np.rint(scale * 2.0**bits).astype(np.int64), 2.0**-bits
+
+
+def _numbers(given: NDArray[np.int64] | None, size: int, name: str) -> NDArray[np.int64]:
+    if given is None:
+        return np.arange(size, dtype=np.int64)
+    numbers = np.array(given, dtype=np.int64)
+    if numbers.shape != (size,) or (numbers < 0).any() or np.unique(numbers).size != size:
+        raise ValueError(f"{name} must be {size} different whole numbers, 0 or more.")
+    return numbers

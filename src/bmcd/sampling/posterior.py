@@ -1,0 +1,172 @@
+"""From clicks to draws: the parts of a fit put together."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from bmcd.clicks.table import Clicks
+from bmcd.mallows.distances import check_distance
+from bmcd.mallows.latent.scan import shared_tables
+from bmcd.prediction.predictor import NEGLIGIBLE
+from bmcd.sampling.draws import Draws, Problem, RankCounts, hash_clicks
+from bmcd.sampling.exact.next_items import add_predictions, keep_tables
+from bmcd.sampling.exact.sampler import ExactSampler
+from bmcd.sampling.loop import Sampler, run_chains
+from bmcd.sampling.paper.log_z_table import is_estimated, table_error
+from bmcd.sampling.paper.sampler import PaperSampler
+from bmcd.sampling.priors import Priors
+from bmcd.sampling.progress import Progress
+from bmcd.sampling.start.initial import initial_state
+from bmcd.sampling.state import ChainState, Data, make_data
+
+SAMPLERS = ("exact", "paper")
+# User-item pairs whose probability is followed through the chains for the diagnostics, and their k.
+PROBED, PROBED_K = 24, 10
+
+
+def sample_posterior(
+    clicks: Clicks,
+    n_clusters: int,
+    *,
+    priors: Priors | None = None,
+    distance: str = "footrule",
+    rank_scale: str | ArrayLike = "linear",
+    sampler: str = "exact",
+    start: str = "kmeans",
+    draws: int = 200,
+    warmup: int = 200,
+    thin: int = 1,
+    chains: int = 4,
+    seed: int = 0,
+    n_threads: int | None = None,
+    progress: bool | Progress | None = None,
+    checkpoint: str | Path | None = None,
+    max_time: float | None = None,
+    count_k: tuple[int, ...] = (),
+    alpha_update: int = 10,
+    ranks_move: str = "swap",
+) -> Draws:
+    """Draw from the posterior of the mixture of Mallows models given the clicks.
+
+    Parameters
+    ----------
+    clicks, n_clusters, priors, distance, rank_scale
+        The model. Labels, rankings, consensuses, scales and weights are unknown.
+    sampler
+        "exact" (footrule only): labels and scales with the latent rankings summed out, exact redraws. "paper": the
+        paper's Algorithm 2, for every distance; it needs many thousands of iterations.
+    start
+        "kmeans", "popularity" (the paper's) or "random". Chains start apart, see `initial_state`.
+    draws, warmup, thin, chains
+        Each chain does ``warmup`` sweeps, then keeps one of every ``thin``.
+    count_k
+        Count how often each item is among the user's next k, for these k. The footrule does not need it: its
+        probabilities are exact given the draws.
+    seed, n_threads, progress, checkpoint, max_time
+        See `bmcd.sampling.loop.run_chains`.
+
+    Examples
+    --------
+    >>> import bmcd
+    >>> draws = sample_posterior(bmcd.simulate(n_users=200, seed=1).clicks, 3, draws=10, warmup=10, chains=2)
+    >>> draws
+    Draws(2 chains x 10 draws, 3 clusters, 50 items)
+    """
+    check_distance(distance)
+    if sampler not in SAMPLERS:
+        raise ValueError(f"sampler {sampler!r} is not known. Choose one of {', '.join(map(repr, SAMPLERS))}.")
+    if sampler == "exact" and distance != "footrule":
+        raise ValueError(f"the exact sampler is for the footrule, not for {distance!r}: use sampler='paper'.")
+    if not 1 <= n_clusters <= clicks.n_users:
+        raise ValueError(
+            f"n_clusters must lie between 1 and the number of users, {clicks.n_users}, but it is {n_clusters}."
+        )
+    priors = priors or Priors()
+    data = make_data(clicks.matrix, rank_scale)
+    options = {
+        "rate": priors.rate,
+        "concentration": priors.concentration,
+        "distance": distance,
+        "rank_scale": rank_scale if isinstance(rank_scale, str) else np.asarray(rank_scale, float).tolist(),
+        "sampler": sampler,
+        "start": start,
+        "count_k": list(count_k),
+    }
+    if sampler == "paper":
+        options |= {"alpha_update": alpha_update, "ranks_move": ranks_move}
+
+    def sampler_for_chain(chain: int) -> Sampler:
+        if sampler == "exact":
+            return ExactSampler(data, n_clusters, priors, seed=seed)
+        return PaperSampler(
+            data, n_clusters, priors, distance=distance, seed=seed, alpha_update=alpha_update, ranks_move=ranks_move
+        )
+
+    def start_of_chain(chain: int) -> ChainState:
+        return initial_state(
+            clicks, n_clusters, start, seed=seed, chain=chain, rank_scale=rank_scale, distance=distance
+        )
+
+    found = run_chains(
+        sampler_for_chain,
+        start_of_chain,
+        Problem(clicks.n_users, clicks.n_items, n_clusters, hash_clicks(clicks), options),
+        n_chains=chains,
+        draws=draws,
+        warmup=warmup,
+        thin=thin,
+        seed=seed,
+        n_threads=n_threads,
+        progress=progress,
+        checkpoint=checkpoint,
+        max_time=max_time,
+        probe=_Probe(data, distance, seed),
+        tally=RankCounts(np.diff(data.user_start), clicks.n_items, count_k) if count_k else None,
+    )
+    return replace(found, caveat=_caveat(found, distance)) if is_estimated(distance, clicks.n_items) else found
+
+
+def _caveat(draws: Draws, distance: str) -> str:
+    """What it means for these draws that log Z was estimated.
+
+    An error e of the slope of log Z adds e times the number of users N to the slope of the log posterior of alpha,
+    which therefore, if about normal, peaks e N sd^2 off.
+    """
+    n_items = draws.problem.n_items
+    error = table_error(distance, n_items, draws.alpha)
+    off = error.slope.mean(axis=1) * draws.label_counts.mean(axis=1) * draws.alpha.std(axis=1)
+    return (
+        f"log Z of the {distance} distance is estimated for {n_items} items, with a standard error of up to "
+        f"{error.log_z.max():.1g} at the alphas drawn; on that account alpha is off by up to {off.max():.1g} of "
+        "its posterior standard deviations (standard error), alike in all chains, so that R-hat does not show it."
+    )
+
+
+class _Probe:
+    """Probabilities of a fixed sample of users and items: what the diagnostics follow besides the parameters."""
+
+    def __init__(self, data: Data, distance: str, seed: int) -> None:
+        n_users, n_items = data.user_start.size - 1, data.scale.size
+        rng = np.random.default_rng(seed)
+        self.data, self.exact = data, distance == "footrule"
+        self.users = rng.integers(0, n_users, PROBED)
+        self.items = rng.integers(0, n_items, PROBED)
+        self.k = min(PROBED_K, n_items)
+        self.limit = np.diff(data.user_start)[self.users] + self.k
+        self.shared = shared_tables(np.diff(data.scale))
+        self.no_tables = keep_tables(self.shared, np.ones((1, 1)), 0)
+
+    def __call__(self, state: ChainState) -> NDArray[np.float64]:
+        if not self.exact:
+            return (state.ranks[self.users, self.items] <= self.limit).astype(np.float64)
+        out, mean_rank = np.zeros((2, PROBED, self.data.scale.size))
+        weight = np.empty((1, PROBED, state.tau.size))
+        add_predictions(
+            self.users, self.data, state.rho[None], state.alpha[None], state.tau[None], self.no_tables, self.shared,
+            self.k, NEGLIGIBLE, 0, 1, out, mean_rank, weight,
+        )  # fmt: skip
+        return out[np.arange(PROBED), self.items]

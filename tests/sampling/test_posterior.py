@@ -1,0 +1,111 @@
+"""From clicks to draws to probabilities: the parts put together."""
+
+import re
+
+import numpy as np
+import pytest
+
+import bmcd
+from bmcd.mallows import estimation
+from bmcd.prediction.predictor import Predictor
+from bmcd.sampling.diagnostics import verdict
+from bmcd.sampling.paper import log_z_table as paper_partition
+from bmcd.sampling.posterior import sample_posterior
+from bmcd.sampling.priors import Priors
+from bmcd.sampling.store import StoreError
+
+SHORT = {"draws": 4, "warmup": 3, "chains": 2, "seed": 3, "progress": False}
+KEPT = ("alpha", "tau", "rho", "label_counts", "log_joint", "within_distance", "probe")
+
+
+@pytest.fixture(scope="module")
+def clicks():
+    return bmcd.simulate(n_users=60, n_items=12, consensuses=2, mean_clicks=3, seed=1).clicks
+
+
+def contents(draws):
+    return [getattr(draws, name).tobytes() for name in KEPT]
+
+
+def test_the_number_of_threads_changes_no_byte(clicks):
+    one, two, eight = (sample_posterior(clicks, 2, n_threads=threads, **SHORT) for threads in (1, 2, 8))
+    assert contents(one) == contents(two) == contents(eight)
+
+
+@pytest.mark.parametrize("sampler", ["exact", "paper"])
+def test_a_resumed_run_ends_as_if_never_stopped(clicks, sampler, tmp_path):
+    options = SHORT | {"sampler": sampler, "count_k": (2,)}
+    whole = sample_posterior(clicks, 2, **options)
+    file = tmp_path / "run.ckpt"
+    sample_posterior(clicks, 2, **options | {"draws": 2}, checkpoint=file)
+    resumed = sample_posterior(clicks, 2, **options, checkpoint=file)
+    assert contents(resumed) == contents(whole)
+    assert resumed.tally.tobytes() == whole.tally.tobytes()
+
+
+def test_a_checkpoint_of_other_data_or_options_is_refused(clicks, tmp_path):
+    file = tmp_path / "run.ckpt"
+    sample_posterior(clicks, 2, **SHORT, checkpoint=file)
+    before = file.read_bytes()
+    with pytest.raises(StoreError, match="data_hash"):
+        sample_posterior(clicks.at_least(2), 2, **SHORT, checkpoint=file)
+    with pytest.raises(StoreError, match="rate"):
+        sample_posterior(clicks, 2, **SHORT, priors=Priors(rate=0.5), checkpoint=file)
+    assert file.read_bytes() == before
+
+
+def test_the_truth_is_found_on_the_papers_simulation():
+    """Short chains from k-means reach the limit: within one point of it."""
+    simulation = bmcd.simulate(n_users=1500, seed=5)
+    draws = sample_posterior(simulation.clicks, 3, draws=10, warmup=20, chains=2, progress=False)
+    truth = simulation.next_items(5).matrix.toarray()
+
+    def accuracy(probability):
+        best = np.argsort(-probability, axis=1, kind="stable")[:, :5]
+        return np.take_along_axis(truth, best, axis=1).mean()
+
+    found = Predictor(draws).predict(simulation.clicks.matrix, 5).probability
+    assert accuracy(found) > accuracy(simulation.true_probabilities(5)) - 0.01
+    assert np.abs(np.sort(draws.alpha.mean(axis=(0, 1))) - 3.0).max() < 0.6
+
+
+def test_estimates_of_log_z_are_owned_up_to(monkeypatch):
+    """Spearman on 21 items: log Z is estimated, and draws and verdict say how well; on 20 it is not."""
+    monkeypatch.setattr(paper_partition, "KNOTS", 8)
+    monkeypatch.setattr(estimation, "BUDGET", 1_000_000)
+    paper_partition._table.cache_clear()
+    clicks = bmcd.simulate(n_users=30, n_items=21, consensuses=2, mean_clicks=3, seed=1).clicks
+    draws = sample_posterior(clicks, 2, **SHORT | {"thin": 10}, distance="spearman", sampler="paper")
+    found = re.search(
+        r"estimated for 21 items, with a standard error of up to (\S+) .* off by up to (\S+) of", draws.caveat
+    )
+    assert 0 < float(found[1]) < 0.2
+    assert 0 < float(found[2]) < 1
+    assert verdict(draws).text.endswith(draws.caveat)
+    paper_partition._table.cache_clear()
+    assert sample_posterior(clicks, 2, **SHORT, distance="kendall", sampler="paper").caveat == ""
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"n_clusters": 0}, "between 1 and the number of users, 60"),
+        ({"n_clusters": 61}, "61"),
+        ({"sampler": "gibbs"}, "'exact', 'paper'"),
+        ({"distance": "euclid"}, "footrule"),
+        ({"distance": "kendall"}, "sampler='paper'"),
+        ({"start": "cold"}, "kmeans"),
+        ({"draws": 0}, "draws"),
+        ({"warmup": -1}, "warmup"),
+        ({"max_time": 0.0}, "max_time"),
+    ],
+)
+def test_refusals(clicks, change, message):
+    with pytest.raises(ValueError, match=message):
+        sample_posterior(clicks, **{"n_clusters": 2} | SHORT | change)
+
+
+@pytest.mark.parametrize(("rate", "concentration"), [(-1.0, 1.0), (1.0, 0.0), (float("nan"), 1.0), ("a", 1.0)])
+def test_wrong_priors_are_refused(rate, concentration):
+    with pytest.raises(ValueError, match="positive number"):
+        Priors(rate, concentration)

@@ -1,0 +1,51 @@
+"""The bar over several numbers of clusters. The line of a single run: test_sampler_loop.py."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from bmcd.sampling import progress
+from bmcd.sampling.progress import open_candidate_progress, open_progress
+
+
+def chains(*next_sweeps):
+    return [SimpleNamespace(next_sweep=number, plan=SimpleNamespace(n_sweeps=60)) for number in next_sweeps]
+
+
+def test_the_bar_goes_on_with_the_sweeps_of_each_candidate(monkeypatch, capsys):
+    clock = [100.0]
+    monkeypatch.setattr(progress.time, "monotonic", lambda: clock[0])
+    with open_candidate_progress(True, [5, 10]) as shown:
+        task = shown.bar.tasks[0]
+        assert task.total == 35  # 10 + 5 and 10 + 10
+        for c, sweeps, seconds, completed in (
+            (5, (0, 0), 3, 0),
+            (5, (60, 30), 8, 11.25),
+            (10, (0, 0), 4, 15),
+            (10, (30, 30), 20, 25),
+        ):
+            shown.start(c)
+            clock[0] += seconds
+            shown.update(chains(*sweeps), None)
+            assert task.completed == pytest.approx(completed)
+            assert task.description == f"{c} clusters"
+        # 25 of 35 took 35 seconds.
+        assert task.fields["text"] == "1/2 candidates · 0:00:14 left"
+        clock[0] += 0.1
+        shown.update(chains(60, 60), None)
+        assert task.completed == 25  # too soon to be shown again
+    assert task.completed == 35
+    assert "2 candidates" in capsys.readouterr().err
+
+
+def test_no_bar_where_there_is_no_terminal(capsys):
+    for wanted in (None, False):
+        with open_candidate_progress(wanted, [2]) as shown:
+            assert shown is None
+    assert capsys.readouterr() == ("", "")
+
+
+def test_a_run_may_tell_somebody_else():
+    other = SimpleNamespace(update=None)
+    with open_progress(other, chains(0)) as shown:
+        assert shown is other
