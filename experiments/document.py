@@ -6,7 +6,7 @@ import io
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bmcd.system.files import write_whole
+from bmcd.system.files import write_file
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -67,7 +67,7 @@ class Document:
         """Write the page and its files, each whole or not at all, and return the page's path."""
         page = "\n\n".join(self._parts) + "\n"
         for path, content in {**self._files, name: page.encode()}.items():
-            write_whole(folder / path, content)
+            write_file(folder / path, content)
         return folder / name
 
     def _add_file(self, path: str, content: bytes) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 
+from bmcd.errors import JavaError
 from experiments.tasks import TaskError
 
 
@@ -20,7 +21,7 @@ def why_no_spark() -> str:
     """Why the ALS of Spark's MLlib cannot run here; empty if it can."""
     if find_spec("pyspark") is None:
         return "the package pyspark is not installed"
-    from bmcd.baselines.spark_session import JavaError, check_java
+    from bmcd.baselines.spark_session import check_java
 
     try:
         check_java()

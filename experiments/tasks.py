@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from bmcd import __version__
-from bmcd.system.files import write_whole
+from bmcd.system.files import write_file
+from bmcd.system.threads import thread_count
 
 Result = dict[str, Any]
 
@@ -83,7 +84,7 @@ def run_tasks(
     failed: dict[str, str] = {}
     try:
         with _bar(progress, what, tasks, open_tasks) as show:
-            for task, outcome in _outcomes(open_tasks, folder, n_workers or os.cpu_count() or 1):
+            for task, outcome in _outcomes(open_tasks, folder, thread_count(n_workers)):
                 if isinstance(outcome, str):
                     failed[task.name] = outcome
                 else:
@@ -122,7 +123,7 @@ def do_task(task: Task, folder: Path) -> Result:
         result = task.run(**task.arguments)
     taken = {"seconds": round(time.monotonic() - began, 2), "cpu_seconds": round(time.process_time() - used, 2)}
     text = json.dumps({**task.recipe, **taken, "result": result}, allow_nan=False)
-    write_whole(task.file(folder), text.encode())
+    write_file(task.file(folder), text.encode())
     done: Result = json.loads(text)["result"]
     return done
 

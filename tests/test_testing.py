@@ -4,7 +4,8 @@ import pandas as pd
 import pytest
 
 from bmcd.baselines import Popularity
-from bmcd.testing import ContractError, check_recommender
+from bmcd.errors import ContractError
+from bmcd.testing import check_recommender
 
 
 class Broken(Popularity):

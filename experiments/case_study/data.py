@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from bmcd.clicks.datasets import load_dataset
-from bmcd.clicks.frames import ClicksError
 from bmcd.clicks.reading import read_clicks
 from bmcd.clicks.table import Clicks
+from bmcd.errors import ClicksError
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from bmcd.system.files import joined
+from bmcd.system.text import and_list
 from experiments.case_study.study import CF, MAIN, Difference, Study
 from experiments.case_study.tables import over_clusters, papers, reaching
 from experiments.document import percent
@@ -63,11 +63,11 @@ def _accuracy(study: Study) -> str:
     level = [f"{name} ({_points(gap, signed=True)})" for name, gap in rivals.items() if gap.sign == 0]
     ahead = [f"{name} by {_points(gap)}" for name, gap in rivals.items() if gap.sign < 0]
     if behind:
-        said.append(f"It loses to {len(behind)} of {len(rivals)} rivals: to {joined(behind)}.")
+        said.append(f"It loses to {len(behind)} of {len(rivals)} rivals: to {and_list(behind)}.")
     if level:
-        said.append(f"It cannot be told apart from {joined(level)}.")
+        said.append(f"It cannot be told apart from {and_list(level)}.")
     if ahead:
-        said.append(f"It beats {joined(ahead)}.")
+        said.append(f"It beats {and_list(ahead)}.")
     return " ".join(said)
 
 
@@ -92,7 +92,7 @@ def against_cf(ours: Mapping[str, float], theirs: Mapping[str, float]) -> str:
             where = "ahead" if better * (ours[measure] - theirs[measure]) > 0 else "behind"
             places[where].append(f"{name} {own} against {other}")
     said = [f"{where} in {', '.join(told)}" for where, told in places.items() if told]
-    return f"Against {CF}, the paper's CF, it is {joined(said)}."
+    return f"Against {CF}, the paper's CF, it is {and_list(said)}."
 
 
 def _outdone(study: Study) -> str:
@@ -110,7 +110,7 @@ def _outdone(study: Study) -> str:
     if not names:
         return ""
     are = "is" if len(names) == 1 else "are"
-    return f"{joined(names)} {are} ahead of it in accuracy and in all {len(DIVERSITY)} measures of diversity."
+    return f"{and_list(names)} {are} ahead of it in accuracy and in all {len(DIVERSITY)} measures of diversity."
 
 
 def _cutoff(study: Study) -> str:
@@ -138,7 +138,7 @@ def on_clusters(study: Study) -> str:
         said.append(f"The k-means curve has its elbow at {found.elbow}{larger}.")
     numbers = found.held_out.index.tolist()
     how = "the best" if found.recommended == found.best else f"within a standard error of the best, {found.best}"
-    said.append(f"Held-out likelihood chooses {found.recommended} of {joined([str(c) for c in numbers])}: {how}.")
+    said.append(f"Held-out likelihood chooses {found.recommended} of {and_list([str(c) for c in numbers])}: {how}.")
     if len(numbers) > 1 and found.best == numbers[-1]:
         said.append("The best is the largest tried: more may be better still.")
     if len(numbers) > 1 and found.recommended == numbers[0]:
@@ -155,14 +155,14 @@ def on_clusters(study: Study) -> str:
     if len(groups) > 1:
         means = [np.mean([group["accuracy"] for group in one["groups"]]) for one in groups]
         said.append(
-            f"At the C chosen, averages of {joined([str(one['chains']) for one in groups])} chains have "
-            f"{joined([percent(float(mean)) for mean in means])}."
+            f"At the C chosen, averages of {and_list([str(one['chains']) for one in groups])} chains have "
+            f"{and_list([percent(float(mean)) for mean in means])}."
         )
     if (most_of := study.roles.more_largest) is not None and study.roles.more is not None:
         averaged = study.fits[most_of]["averaged"]
         means = [np.mean([group["accuracy"] for group in one["groups"]]) for one in averaged]
         said.append(
-            f"At C = {most_of.n_clusters}, the largest, they have {joined([percent(float(one)) for one in means])}."
+            f"At C = {most_of.n_clusters}, the largest, they have {and_list([percent(float(x)) for x in means])}."
         )
     return " ".join([*said, *_variants(study)])
 

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bmcd.clicks.table import Clicks
+from bmcd.errors import InputError
 from bmcd.mallows.distances import check_ranks
 from bmcd.mallows.latent.exact import log_likelihood, top_probabilities
 from bmcd.mallows.sampling import sample
@@ -55,7 +56,7 @@ class Simulation:
         150
         """
         if k < 1:
-            raise ValueError(f"k must be at least 1, but it is {k}.")
+            raise InputError(f"k must be at least 1, but it is {k}.")
         n_clicked = np.diff(self.clicks.matrix.indptr)[:, None]
         return Clicks.from_matrix((self.ranks > n_clicked) & (self.ranks <= n_clicked + k))
 
@@ -128,30 +129,30 @@ def simulate(
     from scipy import stats
 
     if n_users < 1 or n_items < 1:
-        raise ValueError(f"there must be at least one user and one item, not {n_users} and {n_items}.")
+        raise InputError(f"there must be at least one user and one item, not {n_users} and {n_items}.")
     if not mean_clicks > 0 or not np.isfinite(mean_clicks):
-        raise ValueError(f"mean_clicks must be a positive number, but it is {mean_clicks}.")
+        raise InputError(f"mean_clicks must be a positive number, but it is {mean_clicks}.")
     consensus_seed, click_seed = _seeds(seed, 2)
     if consensuses is None:
         if n_items != 50:
-            raise ValueError(
+            raise InputError(
                 f"the paper's consensuses have 50 items, not {n_items}: pass consensuses, "
                 "as rankings or as a number of clusters."
             )
         rho = paper_consensuses()
     elif isinstance(consensuses, int | np.integer):
         if not 1 <= consensuses <= n_users:
-            raise ValueError(f"there must be 1 to {n_users} clusters, one user each or more, not {consensuses}.")
+            raise InputError(f"there must be 1 to {n_users} clusters, one user each or more, not {consensuses}.")
         rng = np.random.default_rng(consensus_seed)
         rho = np.stack([rng.permutation(n_items) + 1 for _ in range(consensuses)])
     else:
         rho = np.atleast_2d(check_ranks(consensuses, "consensuses"))
         if rho.shape[1] != n_items:
-            raise ValueError(f"consensuses rank {rho.shape[1]} items, but n_items is {n_items}.")
+            raise InputError(f"consensuses rank {rho.shape[1]} items, but n_items is {n_items}.")
     n_clusters = rho.shape[0]
     scales = np.asarray(alpha, dtype=np.float64)
     if scales.ndim > 1 or (scales.ndim == 1 and scales.size != n_clusters):
-        raise ValueError(
+        raise InputError(
             f"alpha has shape {scales.shape}: pass one number, or one for each of {n_clusters} clusters."
         )
     scales = np.broadcast_to(scales, (n_clusters,)).copy()

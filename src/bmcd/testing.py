@@ -12,12 +12,9 @@ from typing import Any
 import numpy as np
 
 from bmcd.clicks.table import Clicks
+from bmcd.errors import ContractError
 
 __all__ = ["ContractError", "check_recommender", "example_clicks"]
-
-
-class ContractError(AssertionError):
-    """A recommender breaks the contract; the message says how."""
 
 
 def example_clicks(seed: int = 0, n_users: int = 60, n_items: int = 12) -> Clicks:

@@ -176,5 +176,5 @@ def test_without_implicit_the_error_says_what_to_install(clicks, monkeypatch):
     monkeypatch.setitem(sys.modules, "implicit", None)
     monkeypatch.setitem(sys.modules, "implicit.cpu", None)
     monkeypatch.setitem(sys.modules, "implicit.cpu.als", None)
-    with pytest.raises(ImportError, match=r"pip install bmcd\[baselines\]"):
+    with pytest.raises(ImportError, match=r'pip install "bmcd\[baselines\]"'):
         ALS().fit(clicks)

@@ -8,7 +8,8 @@ import pytest
 
 from bmcd import Clicks
 from bmcd.baselines import SparkALS, spark_session
-from bmcd.baselines.spark_session import JavaError, check_java, find_java
+from bmcd.baselines.spark_session import check_java, find_java
+from bmcd.errors import JavaError
 from bmcd.testing import check_recommender, example_clicks
 
 
@@ -81,8 +82,9 @@ def test_a_java_that_will_do_is_told(monkeypatch, tmp_path):
 
 
 def test_without_pyspark_the_error_says_what_to_install(monkeypatch):
-    monkeypatch.setitem(sys.modules, "pyspark", None)
-    with pytest.raises(ImportError, match=r"pip install bmcd\[spark\]"):
+    for name in ("pyspark", "pyspark.ml.recommendation"):
+        monkeypatch.setitem(sys.modules, name, None)
+    with pytest.raises(ImportError, match=r'pip install "bmcd\[spark\]"'):
         SparkALS().fit(example_clicks())
 
 

@@ -10,9 +10,10 @@ import pytest
 
 from bmcd.cli import output
 from bmcd.cli.ids import ids_in, ids_of_file, texts_of
-from bmcd.cli.output import OutputError, check_output, plain, write_frame, write_json
+from bmcd.cli.output import check_output, plain, write_frame
 from bmcd.clicks.frames import objects
-from bmcd.clicks.table import ClicksError
+from bmcd.errors import ClicksError, OutputError
+from bmcd.system.files import write_json
 
 ROWS = {"user": ["a\x1b", "b,c"], "rank": [1, 2], "mcse": [0.25, float("nan")]}
 
@@ -35,7 +36,7 @@ def test_ids_of_several_kinds_become_text(tmp_path):
 
 
 def test_text_that_utf8_cannot_hold_comes_back_from_json(tmp_path):
-    write_json({"title": "\ud800 x"}, tmp_path / "rows.json")
+    write_json(tmp_path / "rows.json", {"title": "\ud800 x"})
     assert json.loads((tmp_path / "rows.json").read_text()) == {"title": "\ud800 x"}
 
 

@@ -5,7 +5,7 @@ from importlib import resources
 import pytest
 
 from bmcd.clicks.datasets import TEST_USER_SHIFT, load_dataset
-from bmcd.clicks.table import ClicksError
+from bmcd.errors import ClicksError
 
 
 def pairs(file: str) -> list[tuple[str, str]]:

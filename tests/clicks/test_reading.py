@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bmcd.clicks.reading import CHUNK, read_clicks
-from bmcd.clicks.table import Clicks, ClicksError
+from bmcd.clicks.table import Clicks
+from bmcd.errors import ClicksError
 
 GOOD = b"user,item\nann,7\nbob,7\nann,9\n"
 CLICKS = Clicks.from_matrix([[1, 1], [1, 0]], users=["ann", "bob"], items=[7, 9])

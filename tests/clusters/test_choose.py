@@ -144,7 +144,7 @@ def test_the_threads_of_the_caller_stay_as_they_were(clicks):
     before = numba.get_num_threads()
     choose_n_clusters(clicks, [2], **TINY)
     assert numba.get_num_threads() == before
-    with pytest.raises(ValueError, match="n_threads must be 1 or more, but it is 0"):
+    with pytest.raises(ValueError, match="n_threads must be a whole number, 1 or more, but it is 0"):
         choose_n_clusters(clicks, [2], **TINY | {"n_threads": 0})
     assert numba.get_num_threads() == before
 

@@ -10,7 +10,8 @@ from rich.console import Console
 import bmcd
 from bmcd import Clicks, baselines
 from bmcd.baselines import EASE, Diffusion, ItemKNN, Popularity
-from bmcd.cli.compare_config import ConfigError, read_config, run_config
+from bmcd.cli.compare_config import read_config, run_config
+from bmcd.errors import ConfigError
 from bmcd.evaluation.comparison_files import clicks_hash
 from bmcd.evaluation.intervals import paired_difference, paired_differences
 from bmcd.testing import example_clicks

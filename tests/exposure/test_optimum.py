@@ -7,7 +7,7 @@ import pytest
 from scipy import optimize
 
 import bmcd
-from bmcd.exposure import ExposureError
+from bmcd.errors import ExposureError
 
 
 def by_brute_force(problem, cover=0):

@@ -1,5 +1,5 @@
-import builtins
 import json
+import sys
 
 import numpy as np
 import pandas as pd
@@ -8,7 +8,7 @@ import pytest
 
 import bmcd
 from bmcd import testing
-from bmcd.prediction.top_k import UnknownIdError
+from bmcd.errors import UnknownIdError
 
 
 @pytest.fixture(scope="module")
@@ -165,13 +165,7 @@ def test_numbers_are_ready_for_json(model):
 
 def test_a_missing_package_says_how_to_get_it(monkeypatch):
     clicks = bmcd.Clicks.from_matrix(np.eye(3, 4))
-    real = builtins.__import__
-
-    def missing(name, *rest, **more):
-        if name.split(".")[0] == "ortools":
-            raise ImportError(name)
-        return real(name, *rest, **more)
-
-    monkeypatch.setattr(builtins, "__import__", missing)
-    with pytest.raises(ImportError, match=r"pip install 'bmcd\[rerank\]'"):
+    for name in ("max_flow", "min_cost_flow"):
+        monkeypatch.setitem(sys.modules, f"ortools.graph.python.{name}", None)
+    with pytest.raises(ImportError, match=r'pip install "bmcd\[rerank\]"'):
         bmcd.rerank(np.zeros((3, 4)), clicks=clicks)

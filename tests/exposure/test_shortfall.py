@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import bmcd
-from bmcd.exposure import ExposureError
+from bmcd.errors import ExposureError
 from bmcd.exposure.flow import Problem
 from bmcd.exposure.limits import Limits
 from bmcd.exposure.shortfall import _caps_together, _floors_together

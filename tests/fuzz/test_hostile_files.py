@@ -17,7 +17,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from bmcd.clicks.reading import read_clicks
-from bmcd.clicks.table import Clicks, ClicksError
+from bmcd.clicks.table import Clicks
+from bmcd.errors import ClicksError
 
 BATCHES = 10
 FILES, FILES_DEEP = 500, 100_000

@@ -5,10 +5,11 @@ import mpmath
 import numpy as np
 import pytest
 
+from bmcd.errors import EstimateWarning
 from bmcd.mallows import counting
 from bmcd.mallows.distances import DISTANCES
 from bmcd.mallows.enumeration import expected_distance_enumerated, log_partition_enumerated
-from bmcd.mallows.partition import EstimateWarning, expected_distance, log_partition
+from bmcd.mallows.partition import expected_distance, log_partition
 from bmcd.mallows.rank_scale import scale_values
 
 ALPHAS = [0.0, 1e-9, 0.1, 1.0, 3.0, 10.0, 50.0, 200.0]

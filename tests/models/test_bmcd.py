@@ -11,8 +11,8 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 import bmcd
+from bmcd.errors import FitWarning
 from bmcd.mallows import log_likelihood, top_probabilities
-from bmcd.models.bmcd import FitWarning
 from bmcd.prediction.top_k import TIE, best_items
 from bmcd.testing import check_recommender, example_clicks
 

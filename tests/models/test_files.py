@@ -8,8 +8,8 @@ import pandas as pd
 import pytest
 
 import bmcd
+from bmcd.errors import StoreError
 from bmcd.sampling import store
-from bmcd.sampling.store import StoreError
 from bmcd.testing import example_clicks
 
 SHORT = {"draws": 6, "warmup": 4, "chains": 2, "seed": 1}

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 import bmcd
+from bmcd.errors import OutputError
 from bmcd.evaluation.calibration import Calibration
 from bmcd.prediction.top_k import Lists
 from bmcd.reporting import words
 from bmcd.reporting.facts import choose_k, cut_steps, gather
 from bmcd.reporting.markup import json_script, short, tag
-from bmcd.system.files import OutputError
 
 ORDER = [
     "summary",

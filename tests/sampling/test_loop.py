@@ -14,18 +14,19 @@ import numpy as np
 import pytest
 
 from bmcd.clicks.table import Clicks
+from bmcd.errors import StoreError, StoreWarning, TimeBudgetError
+from bmcd.sampling import chain_progress as progress_module
 from bmcd.sampling import checkpoint as checkpoint_module
 from bmcd.sampling import loop
-from bmcd.sampling import progress as progress_module
-from bmcd.sampling.draws import ChainRecord, Plan, Problem, RankCounts, check_state, hash_clicks
+from bmcd.sampling.chain_progress import describe, rough_rhat
+from bmcd.sampling.draws import ChainRecord, Plan, Problem, RankCounts, check_state
 from bmcd.sampling.exact.sampler import ExactSampler
-from bmcd.sampling.loop import TimeBudgetError, sweeps
+from bmcd.sampling.loop import sweeps
 from bmcd.sampling.paper.sampler import PaperSampler
 from bmcd.sampling.priors import Priors
-from bmcd.sampling.progress import describe, rough_rhat
 from bmcd.sampling.start.initial import initial_state
 from bmcd.sampling.state import SweepInfo, make_data
-from bmcd.sampling.store import StoreError, StoreWarning, read, write
+from bmcd.sampling.store import read, write
 
 SCRIPT = Path(__file__).parents[1] / "crash" / "toy.py"
 _spec = importlib.util.spec_from_file_location("toy", SCRIPT)
@@ -459,7 +460,7 @@ def test_a_disk_that_fills_up_costs_no_draw(whole, tmp_path, monkeypatch):
         ({"n_chains": True}, "n_chains must be a whole number"),
         ({"max_time": 0}, "max_time must be a positive number of seconds"),
         ({"max_time": float("nan")}, "max_time must be a positive number of seconds"),
-        ({"n_threads": 0}, "n_threads must be 1 or more"),
+        ({"n_threads": 0}, "n_threads must be a whole number, 1 or more"),
         ({"checkpoint_every": -1}, "checkpoint_every must be a positive"),
     ],
 )
@@ -531,7 +532,7 @@ def test_the_hash_of_clicks_sees_clicks_and_ids():
         Clicks.from_matrix(matrix, users=["0", "1"]),
         Clicks.from_matrix(matrix, items=[1, 0]),
     ]
-    assert len({hash_clicks(clicks) for clicks in variants}) == 4
+    assert len({(clicks).fingerprint() for clicks in variants}) == 4
 
 
 def test_progress_is_silent_unless_asked_for_or_at_a_terminal(capfd, whole, monkeypatch):

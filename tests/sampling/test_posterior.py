@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 import bmcd
+from bmcd.errors import StoreError
 from bmcd.mallows import estimation
 from bmcd.prediction.predictor import Predictor
 from bmcd.sampling.diagnostics import verdict
 from bmcd.sampling.paper import log_z_table as paper_partition
 from bmcd.sampling.posterior import sample_posterior
 from bmcd.sampling.priors import Priors
-from bmcd.sampling.store import StoreError
 
 SHORT = {"draws": 4, "warmup": 3, "chains": 2, "seed": 3, "progress": False}
 KEPT = ("alpha", "tau", "rho", "label_counts", "log_joint", "within_distance", "probe")

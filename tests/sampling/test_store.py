@@ -11,16 +11,9 @@ from hashlib import sha256
 import numpy as np
 import pytest
 
+from bmcd.errors import StoreError, StoreWarning
 from bmcd.sampling import store
-from bmcd.sampling.store import (
-    StoreError,
-    StoreWarning,
-    read,
-    read_checkpoint,
-    remove_leftovers,
-    write,
-    write_checkpoint,
-)
+from bmcd.sampling.store import read, read_checkpoint, remove_leftovers, write, write_checkpoint
 
 HEADER = {
     "kind": "checkpoint",

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
-
 import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from bmcd.baselines.rival import Floats, Rival, check_count, check_number
+from bmcd.system.packages import import_optional
+from bmcd.system.threads import thread_count
 
 # Multiplications in one turn from which on several threads are used.
 WORTH_THREADS = 100_000_000
@@ -22,7 +22,7 @@ class ALS(Rival):
     and 1 otherwise, as in the article. (`implicit` itself would take alpha for the confidence of a click; it is
     given 1 + alpha.)
 
-    Needs ``pip install bmcd[baselines]``.
+    Needs ``pip install "bmcd[baselines]"``.
 
     Parameters
     ----------
@@ -64,16 +64,14 @@ class ALS(Rival):
         check_count("iterations", self.iterations)
 
     def _learn(self, seed: int, n_threads: int | None) -> None:
-        try:
-            from implicit.cpu.als import AlternatingLeastSquares
-        except ImportError as error:
-            raise ImportError("ALS needs the package implicit: pip install bmcd[baselines]") from error
         from scipy.sparse import csr_matrix
+
+        implicit = import_optional("implicit.cpu.als", needed_by="ALS", extra="baselines")
 
         confidence = csr_matrix(self._clicked * (1.0 + self.alpha))
         # One thread for linear algebra, or it and implicit's own threads take the cores from each other.
         with threadpool_limits(1, "blas"):
-            model = AlternatingLeastSquares(
+            model = implicit.AlternatingLeastSquares(
                 factors=self.factors,
                 regularization=self.regularization,
                 alpha=1.0,
@@ -90,7 +88,7 @@ class ALS(Rival):
     def _threads(self) -> int:
         """All cores, unless the work of a turn is so little that threads would mostly wait for each other."""
         work = self._clicked.nnz * self.factors**2 + sum(self._clicked.shape) * self.factors**3
-        return (os.cpu_count() or 1) if work > WORTH_THREADS else 1
+        return thread_count() if work > WORTH_THREADS else 1
 
     def _scores(self, rows: NDArray[np.int64]) -> Floats:
         scores: Floats = self.user_factors_[rows] @ self.item_factors_.T

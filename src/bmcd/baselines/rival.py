@@ -12,14 +12,14 @@ from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
-from bmcd.clicks.table import Clicks
+from bmcd.clicks.table import Clicks, positions
+from bmcd.errors import InputError
 from bmcd.prediction.top_k import (
     Lists,
     best_items,
     check_k,
     clicked_mask,
     order_of_ids,
-    positions,
     recommendation_frame,
 )
 
@@ -156,7 +156,7 @@ def check_number(
         return
     least = f"above {above:g}" if above is not None else f"{low:g} or more"
     most = "" if np.isinf(high) else f", and at most {high:g}"
-    raise ValueError(f"{name} must be a number {least}{most}, but it is {value!r}.")
+    raise InputError(f"{name} must be a number {least}{most}, but it is {value!r}.")
 
 
 def check_count(name: str, value: Any) -> None:
@@ -165,4 +165,4 @@ def check_count(name: str, value: Any) -> None:
     >>> check_count("neighbours", 20)
     """
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
-        raise ValueError(f"{name} must be a whole number, 1 or more, but it is {value!r}.")
+        raise InputError(f"{name} must be a whole number, 1 or more, but it is {value!r}.")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 import numpy as np
@@ -10,6 +9,7 @@ from numpy.typing import NDArray
 
 from bmcd.baselines.rival import Floats, Rival, check_count, check_number
 from bmcd.baselines.spark_session import spark_session
+from bmcd.system.threads import thread_count
 
 # Clicks from which on users and items are divided into MLlib's ten blocks, which threads can share.
 WORTH_BLOCKS = 1_000_000
@@ -22,7 +22,7 @@ class SparkALS(Rival):
     user's factors is multiplied by the user's number of clicks, and that on an item's by the item's, so what is a
     good regularization there is far too much here.
 
-    Needs ``pip install bmcd[spark]`` and Java 17 or newer. One session of Spark is started at the first fit, on
+    Needs ``pip install "bmcd[spark]"`` and Java 17 or newer. One session of Spark is started at the first fit, on
     this machine, and kept; a session that is running already is used as it is, whatever ``n_threads``.
 
     Parameters
@@ -56,7 +56,7 @@ class SparkALS(Rival):
         check_count("iterations", self.iterations)
 
     def _learn(self, seed: int, n_threads: int | None) -> None:
-        session = spark_session(n_threads or os.cpu_count() or 1)
+        session = spark_session(thread_count(n_threads))
         from pyspark.ml.recommendation import ALS
 
         users, items = self._clicked.nonzero()

@@ -8,6 +8,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import tempfile
 import threading
 import warnings
@@ -15,6 +16,9 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
+
+from bmcd.errors import JavaError
+from bmcd.system.packages import import_optional
 
 OLDEST_JAVA = 17
 INSTALL_JAVA = (
@@ -36,21 +40,15 @@ logger.shell.level = error
 _starting = threading.Lock()
 
 
-class JavaError(RuntimeError):
-    """There is no Java that Spark can use; the message says what to install."""
-
-
 def spark_session(n_threads: int) -> Any:
     """The session that is running, or a new one on this machine with so many threads."""
     # Fits may run on several threads, and two sessions cannot start at a time.
     with _starting, warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)  # of a pandas it does not know yet, which is not used here
-        try:
-            importlib.import_module("pyspark.ml.recommendation")
-            from pyspark import SparkContext
-            from pyspark.sql import SparkSession
-        except ImportError as error:
-            raise ImportError("SparkALS needs the package pyspark: pip install bmcd[spark]") from error
+        import_optional("pyspark.ml.recommendation", needed_by="SparkALS", extra="spark")
+        from pyspark import SparkContext
+        from pyspark.sql import SparkSession
+
         if SparkContext._active_spark_context is None:
             check_java()
             _start(n_threads)
@@ -89,6 +87,9 @@ def _start(n_threads: int) -> None:
         "spark.sql.shuffle.partitions": "1",
         "spark.default.parallelism": "1",
         "spark.local.dir": str(folder),
+        # Workers run in the Python that runs us, with its packages, and not in the python3 first on the path.
+        "spark.pyspark.python": sys.executable,
+        "spark.pyspark.driver.python": sys.executable,
     }
     conf = SparkConf().setAll(list(settings.items()))
     # Java itself, and native libraries under Spark, write to standard error past all settings: to a file with it.

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from bmcd.cli.output import bytes_in_words, file_size
+from bmcd.errors import StoreError
 
 NEEDED = (
     "arviz-base", "arviz-stats", "matplotlib", "narwhals", "numba", "numpy", "pandas", "pyarrow", "rich",
@@ -94,7 +95,7 @@ def _extras() -> Check:
 def _cores() -> Check:
     import numba
 
-    from bmcd.sampling.loop import n_cores
+    from bmcd.system.threads import n_cores
 
     text = f"{n_cores()} of {os.cpu_count()} may be used; numba has {numba.get_num_threads()} threads"
     if hasattr(os, "getloadavg") and os.getloadavg()[0] > 1.5 * n_cores():
@@ -213,7 +214,6 @@ def _writable(folder: Path) -> bool:
 
 def _model(path: Path) -> Check:
     import bmcd
-    from bmcd.sampling.store import StoreError
 
     try:
         model = bmcd.load(path)

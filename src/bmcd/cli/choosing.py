@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from bmcd.cli.output import plain, rows_of, write_json
+from bmcd.cli.output import plain, rows_of
+from bmcd.system.files import write_json
 
 if TYPE_CHECKING:
     from bmcd.clicks.table import Clicks
@@ -41,11 +42,10 @@ def chosen_clusters(
     It is kept in the file ``memory``: choosing takes minutes, and a run that is stopped later must not lose them.
     """
     from bmcd import __version__, choose_n_clusters
-    from bmcd.sampling.draws import hash_clicks
 
     of = {
         "version": __version__,
-        "data_hash": hash_clicks(clicks),
+        "data_hash": clicks.fingerprint(),
         "candidates": list(candidates),
         "rank_scale": rank_scale,
         "seed": run["seed"],
@@ -60,7 +60,7 @@ def chosen_clusters(
         "elbow": found.elbow,
         "table": rows_of(found.table.reset_index()),
     }
-    write_json({"of": of, "choice": choice}, memory)
+    write_json(memory, {"of": of, "choice": choice})
     return choice
 
 

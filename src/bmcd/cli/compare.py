@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from bmcd.cli.output import OutputError, console, print_json, say
+from bmcd.cli.output import console, print_json, say
+from bmcd.errors import OutputError
 
 
 def compare(

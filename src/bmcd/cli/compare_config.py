@@ -33,6 +33,7 @@ from pathlib import Path
 from typing import Any
 
 from bmcd.clicks.table import Clicks
+from bmcd.errors import ConfigError
 from bmcd.evaluation.compare import compare
 from bmcd.evaluation.comparison import Comparison
 from bmcd.evaluation.comparison_files import clicks_hash, config_of, write_json
@@ -46,10 +47,6 @@ DATA_KEYS = (
 )
 MODEL_KEYS = ("class", "options", "grid", "fit", "fitted_before")
 TUNING_KEYS = ("folds", "k")
-
-
-class ConfigError(ValueError):
-    """A config file that cannot be run; the message says what to change."""
 
 
 def run_config(

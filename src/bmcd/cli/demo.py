@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from bmcd.cli.output import OutputError, check_output, console, file_size, print_json, rows_of, say, write_frame
+from bmcd.cli.output import check_output, console, file_size, print_json, rows_of, say, write_frame
+from bmcd.errors import OutputError
 
 if TYPE_CHECKING:
     from bmcd.clicks.table import Clicks

@@ -5,19 +5,17 @@ from __future__ import annotations
 import os
 import re
 import sys
-import traceback
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any, TextIO
 
 import typer
 from typer.core import TyperGroup
 
 from bmcd.cli.output import complain
+from bmcd.errors import BmcdError
 
-PACKAGE = str(Path(__file__).parents[1])
 BAD_DATA, STOPPED, PIPE_CLOSED = 1, 130, 141  # 128 + the number of the signal, as shells have it
 # Arguments of Python that messages advise, and that are options here.
 OPTIONS = re.compile(r"\b(draws|warmup|chains|sampler|delimiter)=")
@@ -56,16 +54,10 @@ def _reported() -> Iterator[None]:
 
 
 def is_expected(error: Exception) -> bool:
-    """Is this about the data, the files or the options? If not, it is a bug, and its traceback is wanted."""
-    if type(error).__module__.partition(".")[0] == "bmcd" or isinstance(error, MemoryError):
-        return True
-    if isinstance(error, OSError):
+    """Whether an error is about data, files or options. If not, it is a bug, and its traceback is wanted."""
+    if isinstance(error, OSError) and not isinstance(error, BmcdError):
         return error.filename is not None
-    if not isinstance(error, ValueError | TypeError):
-        return False
-    # Our own checks say `raise`; a ValueError out of NumPy, or out of a slip of ours, does not come from there.
-    last = traceback.extract_tb(error.__traceback__)[-1]
-    return last.filename.startswith(PACKAGE) and (last.line or "raise").startswith("raise")
+    return isinstance(error, BmcdError | MemoryError)
 
 
 def as_options(text: str) -> str:
@@ -78,7 +70,7 @@ def as_options(text: str) -> str:
 
 
 def _reason(error: Exception) -> str:
-    if isinstance(error, OSError) and type(error).__module__ == "builtins":
+    if isinstance(error, OSError):
         return f"{os.fsdecode(error.filename)}: {error.strerror or error}."
     if isinstance(error, MemoryError):
         return "there is not enough memory. Take fewer users, items or draws."

@@ -9,6 +9,7 @@ import typer
 
 from bmcd.cli.ids import as_known
 from bmcd.cli.output import TABLES, check_output, console, print_json, say, write_frame
+from bmcd.errors import InputError
 
 
 def evaluate(
@@ -38,7 +39,7 @@ def evaluate(
 
     fitted = bmcd.load(model)
     if fitted.clicks_.n_users == 0:
-        raise ValueError("this model was saved without users (--no-clicks), so there is nobody to evaluate.")
+        raise InputError("this model was saved without users (--no-clicks), so there is nobody to evaluate.")
     truth = as_known(bmcd.read_clicks(test, user_column, item_column), fitted.clicks_)
     found = bmcd.evaluate(fitted.recommend(k, n_threads=threads), fitted.clicks_, truth, k=k, n_popular=popular)
     calibration = found.calibration

@@ -15,6 +15,7 @@ from bmcd.cli.choosing import chosen_clusters, parsed_clusters
 from bmcd.cli.errors import as_options
 from bmcd.cli.names import Distance, RankScale, Sampler, Start
 from bmcd.cli.output import MODELS, check_output, file_size, plain, print_json, say
+from bmcd.errors import FitWarning
 
 if TYPE_CHECKING:
     from bmcd.clicks.table import Clicks
@@ -203,7 +204,6 @@ def _read(
 
 def _fitted(data: Clicks, options: dict[str, Any], **run: Any) -> BMCD:
     import bmcd
-    from bmcd.models.bmcd import FitWarning
 
     model = bmcd.BMCD(**options)
     with warnings.catch_warnings():

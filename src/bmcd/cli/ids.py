@@ -6,6 +6,8 @@ import csv
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from bmcd.errors import ClicksError
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -19,7 +21,7 @@ def own_ids(wanted: list[str], known: NDArray[Any], what: str, hint: str) -> lis
     >>> own_ids(["12", "7"], np.array([7, 12]), "user", "")
     [12, 7]
     """
-    from bmcd.prediction.top_k import positions
+    from bmcd.clicks.table import positions
 
     by_text = texts_of(known)
     found = [by_text.get(text, text) for text in wanted]
@@ -58,7 +60,6 @@ def ids_in(text: str) -> list[str]:
 
 def ids_of_file(path: Path, column: str) -> list[str]:
     """The ids of a text file, one on a line; of csv and tsv files the column of that name, or else the first."""
-    from bmcd.clicks.table import ClicksError
 
     try:
         text = path.read_bytes().decode("utf-8-sig")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 import sys
 from collections.abc import Iterable, Sequence
@@ -13,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from bmcd.system.files import OutputError, check_place, plain, replacing
+from bmcd.system.files import check_writable, json_ready, open_replacement
+from bmcd.system.text import plain
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 __all__ = [
     "MODELS",
     "TABLES",
-    "OutputError",
     "bytes_in_words",
     "check_output",
     "complain",
@@ -29,11 +28,9 @@ __all__ = [
     "file_size",
     "plain",
     "print_json",
-    "replacing",
     "rows_of",
     "say",
     "write_frame",
-    "write_json",
 ]
 
 TABLES = (".csv", ".parquet", ".json")
@@ -67,7 +64,7 @@ def complain(text: str, kind: str = "error: ") -> None:
 
 def print_json(value: Any) -> None:
     """One JSON object on standard output; other letters than ASCII are escaped, so any terminal can show it."""
-    print(json.dumps(_for_json(value), allow_nan=False, indent=2))
+    print(json.dumps(json_ready(value), allow_nan=False, indent=2))
 
 
 def check_output(path: Path, kinds: Sequence[str], but_not: Iterable[Path | str | None] = ()) -> Path:
@@ -81,7 +78,7 @@ def check_output(path: Path, kinds: Sequence[str], but_not: Iterable[Path | str 
     for other in but_not:
         if other is not None and _same_file(path, Path(other)):
             raise typer.BadParameter(f"{plain(path)}: would overwrite a file it is made from. Give another name.")
-    return check_place(path)
+    return check_writable(path)
 
 
 def _same_file(one: Path, two: Path) -> bool:
@@ -89,13 +86,6 @@ def _same_file(one: Path, two: Path) -> bool:
         return os.path.samefile(one, two)
     except OSError:  # one of them is not there yet
         return os.path.realpath(one) == os.path.realpath(two)
-
-
-def write_json(value: Any, path: Path) -> None:
-    """Write one JSON value."""
-    with replacing(path) as file:
-        json.dump(_for_json(value), file, allow_nan=False, ensure_ascii=False)
-        file.write("\n")
 
 
 def write_frame(frame: Any, path: Path) -> None:
@@ -107,7 +97,7 @@ def write_frame(frame: Any, path: Path) -> None:
         if table[name].dtype == object and not all(isinstance(value, str) for value in table[name]):
             table[name] = [str(value) for value in table[name]]  # ids of several kinds in one column
     suffix = path.suffix.lower()
-    with replacing(path) as file:
+    with open_replacement(path) as file:
         if suffix == ".csv":
             table.to_csv(file, index=False, lineterminator="\n")
         elif suffix == ".parquet":
@@ -124,20 +114,7 @@ def rows_of(frame: Any) -> list[dict[str, Any]]:
     """The rows of a frame, as JSON can have them."""
     import narwhals as nw
 
-    return [_for_json(row) for row in nw.from_native(frame).rows(named=True)]
-
-
-def _for_json(value: Any) -> Any:
-    """NumPy numbers as numbers, paths as text, and null for what is not a number."""
-    if isinstance(value, dict):
-        return {str(key): _for_json(part) for key, part in value.items()}
-    if isinstance(value, list | tuple):
-        return [_for_json(part) for part in value]
-    if hasattr(value, "item"):
-        value = value.item()
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value if isinstance(value, str | int | float | None) else str(value)
+    return [json_ready(row) for row in nw.from_native(frame).rows(named=True)]
 
 
 def file_size(path: Path) -> str:

@@ -10,6 +10,7 @@ import typer
 
 from bmcd.cli.ids import ids_in, ids_of_file, own_ids, texts_of
 from bmcd.cli.output import TABLES, check_output, console, plain, print_json, rows_of, say, write_frame
+from bmcd.errors import InputError
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -100,7 +101,7 @@ def wanted_users(fitted: BMCD, texts: list[str] | None) -> list[Any]:
     """The model's own ids of those asked for; all without."""
     known = fitted.clicks_.users
     if len(known) == 0:
-        raise ValueError("this model was saved without users (--no-clicks): give their clicks with --histories.")
+        raise InputError("this model was saved without users (--no-clicks): give their clicks with --histories.")
     if texts is None:
         return list(known.tolist())
     return own_ids(texts, known, "user", "For people it was not fitted to, give their clicks with --histories.")

@@ -1,5 +1,5 @@
 """Who clicked what: the table, and how it is read from files and frames. Knows nothing of models."""
 
-from bmcd.clicks.table import Clicks, ClicksError
+from bmcd.clicks.table import Clicks
 
 __all__ = ["Clicks", "ClicksError"]

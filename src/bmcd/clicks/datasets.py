@@ -7,7 +7,8 @@ from dataclasses import replace
 from importlib import resources
 
 from bmcd.clicks.reading import read_clicks
-from bmcd.clicks.table import Clicks, ClicksError
+from bmcd.clicks.table import Clicks
+from bmcd.errors import ClicksError
 
 __all__ = ["load_dataset"]
 

@@ -2,57 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-
-class ClicksError(ValueError):
-    """Clicks that cannot be used, with the place and what to do about it.
-
-    `file` is the path as given. `line` and `column` count from 1 in text files; in frames and matrices
-    `row` counts from 0 and `column` is the column's name or number. What does not apply is None.
-    """
-
-    def __init__(
-        self,
-        reason: str,
-        *,
-        file: str | None = None,
-        line: int | None = None,
-        row: int | None = None,
-        column: int | str | None = None,
-        name: str | None = None,
-    ) -> None:
-        self.reason, self.file, self.line, self.row, self.column = reason, file, line, row, column
-        place = [] if file is None else [file]
-        place += [
-            f"{word} {at}" for word, at in (("line", line), ("row", row), ("column", column)) if at is not None
-        ]
-        where = ", ".join(place) + (f" ({name[:40]})" if name is not None else "")
-        super().__init__(f"{where}: {reason}" if where else reason)
-
-
-def shown(value: object, width: int = 60) -> str:
-    """Return the repr of a value, cut so that a huge id cannot flood a message.
-
-    >>> shown("a" * 1000, 8)
-    "'aaaaaaa..."
-    """
-    text = repr(value.item() if isinstance(value, np.generic) else value)
-    return text if len(text) <= width else text[:width] + "..."
-
-
-def listed(words: Sequence[str], limit: int = 12) -> str:
-    """Join words by commas, only the first few of many.
-
-    >>> listed(["a", "b", "c"], 2)
-    'a, b and 1 more'
-    """
-    return ", ".join(words[:limit]) + (f" and {len(words) - limit} more" if len(words) > limit else "")
+from bmcd.errors import ClicksError
+from bmcd.system.text import listed, shown
 
 
 def objects(values: list[Any]) -> NDArray[np.object_]:

@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from bmcd.clicks.frames import listed, objects, shown
+from bmcd.clicks.frames import objects
 from bmcd.clicks.table import Clicks
-from bmcd.prediction.top_k import UnknownIdError
+from bmcd.errors import InputError, InputTypeError, UnknownIdError
+from bmcd.system.text import listed, shown
 
 
 def clicks_of_histories(histories: Any, known: Clicks, unknown: str = "error") -> Clicks:
@@ -26,7 +27,7 @@ def clicks_of_histories(histories: Any, known: Clicks, unknown: str = "error") -
     [[1, 0, 1], [0, 0, 0]]
     """
     if unknown not in ("error", "ignore"):
-        raise ValueError(f"unknown must be 'error' or 'ignore', but it is {unknown!r}.")
+        raise InputError(f"unknown must be 'error' or 'ignore', but it is {unknown!r}.")
     library = known.library
     if not isinstance(histories, Mapping | Clicks) and hasattr(histories, "columns"):
         histories = Clicks.from_frame(histories)
@@ -51,13 +52,13 @@ def clicks_of_histories(histories: Any, known: Clicks, unknown: str = "error") -
 
 def _users_and_lists(histories: Any) -> tuple[Any, list[list[Any]]]:
     if isinstance(histories, str | bytes) or not isinstance(histories, Iterable):
-        raise TypeError(f"histories must be a list of lists of items, not {shown(histories)}.")
+        raise InputTypeError(f"histories must be a list of lists of items, not {shown(histories)}.")
     named = isinstance(histories, Mapping)
     pairs = list(histories.items()) if isinstance(histories, Mapping) else list(enumerate(histories))
     given = []
     for user, items in pairs:
         if isinstance(items, str | bytes) or not isinstance(items, Iterable):
-            raise TypeError(
+            raise InputTypeError(
                 f"the history of user {shown(user)} must be a list of items, not {shown(items)}. One person is "
                 "[[...]]: a list with one list in it."
             )

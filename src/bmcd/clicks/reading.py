@@ -17,8 +17,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bmcd.clicks.frames import columns, listed, objects, shown
-from bmcd.clicks.table import Clicks, ClicksError
+from bmcd.clicks.frames import columns, objects
+from bmcd.clicks.table import Clicks
+from bmcd.errors import ClicksError
+from bmcd.system.text import listed, shown
 
 __all__ = ["read_clicks"]
 

@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
 import operator
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from bmcd.clicks.frames import (
-    ClicksError,
-    columns,
-    distinct,
-    encode,
-    library_of,
-    nonzero,
-    objects,
-    shown,
-    titles_of_frame,
-)
+from bmcd.clicks.frames import columns, distinct, encode, library_of, nonzero, objects, titles_of_frame
+from bmcd.errors import ClicksError, InputTypeError, UnknownIdError
+from bmcd.system.text import listed, shown
 
 __all__ = ["Clicks", "ClicksError", "ClicksSummary"]
 
@@ -176,6 +169,61 @@ class Clicks:
         """How many different (user, item) clicks there are."""
         return int(self.matrix.nnz)
 
+    @property
+    def per_user(self) -> NDArray[np.int64]:
+        """How many clicks each user has.
+
+        >>> Clicks.from_matrix([[1, 1, 0], [0, 1, 0]]).per_user.tolist()
+        [2, 1]
+        """
+        return np.diff(self.matrix.indptr).astype(np.int64)
+
+    @property
+    def per_item(self) -> NDArray[np.int64]:
+        """How many clicks each item has.
+
+        >>> Clicks.from_matrix([[1, 1, 0], [0, 1, 0]]).per_item.tolist()
+        [1, 2, 0]
+        """
+        return np.bincount(self.matrix.indices, minlength=self.n_items).astype(np.int64)
+
+    def rows_of(self, users: Iterable[Any], hint: str = "") -> NDArray[np.int64]:
+        """Return the rows of users by their ids; `UnknownIdError` lists those that are not there, then the hint.
+
+        >>> Clicks.from_matrix([[1, 1], [0, 1]], users=["ann", "bob"]).rows_of(["bob", "ann"])
+        array([1, 0])
+        """
+        return positions(users, self.users, "user", hint)
+
+    def columns_of(self, items: Iterable[Any], hint: str = "") -> NDArray[np.int64]:
+        """Return the columns of items by their ids; see `rows_of`."""
+        return positions(items, self.items, "item", hint)
+
+    def of_users(self, rows: ArrayLike) -> Clicks:
+        """Return the clicks of some users alone, given by their rows, in that order; all items stay.
+
+        >>> Clicks.from_matrix([[1, 1], [0, 1]], users=["ann", "bob"]).of_users([1]).users.tolist()
+        ['bob']
+        """
+        kept = np.asarray(rows)
+        return replace(self, users=self.users[kept], matrix=self.matrix[kept])
+
+    def fingerprint(self) -> str:
+        """Return the sha256 of who clicked what, ids included, as hexadecimal digits.
+
+        >>> clicks, others = Clicks.from_matrix([[1, 0], [1, 1]]), Clicks.from_matrix([[1, 0], [0, 1]])
+        >>> clicks.fingerprint() == others.fingerprint()
+        False
+        """
+        sha = hashlib.sha256()
+        for array in (self.matrix.indptr, self.matrix.indices):
+            sha.update(len(array).to_bytes(8, "little") + array.astype("<i8").tobytes())
+        for ids in (self.users, self.items):
+            for value in ids.tolist():
+                text = f"{type(value).__name__} {value!r}".encode(errors="surrogatepass")
+                sha.update(len(text).to_bytes(8, "little") + text)
+        return sha.hexdigest()
+
     def with_titles(self, titles: Any, *, item: str = "item", title: str = "title") -> Clicks:
         """Give the items titles, from a dict or from a frame with the columns `item` and `title`.
 
@@ -212,10 +260,10 @@ class Clicks:
             raise ClicksError(
                 f"cannot keep the {n} most clicked of {self.n_items} items; n must be 1 to {self.n_items}."
             )
-        keep = np.sort(np.argsort(-self._per_item(), kind="stable")[:n])
+        keep = np.sort(np.argsort(-self.per_item, kind="stable")[:n])
         matrix = self.matrix[:, keep]
         matrix.sort_indices()
-        emptied = int(((np.diff(matrix.indptr) == 0) & (self._per_user() > 0)).sum())
+        emptied = int(((np.diff(matrix.indptr) == 0) & (self.per_user > 0)).sum())
         step = f"kept the {n} most clicked of {self.n_items} items"
         step += f", which left {emptied} users without clicks" if emptied else ""
         titles = None if self.titles is None else self.titles[keep]
@@ -229,15 +277,13 @@ class Clicks:
         ('dropped 1 of 2 users with fewer than 2 clicks',)
         """
         n = operator.index(n)
-        keep = self._per_user() >= n
+        keep = self.per_user >= n
         if not keep.any():
-            raise ClicksError(
-                f"no user has at least {n} clicks; the most any user has is {self._per_user().max()}."
-            )
+            raise ClicksError(f"no user has at least {n} clicks; the most any user has is {self.per_user.max()}.")
         if keep.all():
             return self
         step = f"dropped {(~keep).sum()} of {self.n_users} users with fewer than {n} clicks"
-        return replace(self, users=self.users[keep], matrix=self.matrix[keep])._after(step)
+        return self.of_users(keep)._after(step)
 
     def hold_out(
         self, k: int, seed: int = 0, *, keep: int = 1, too_few: Literal["error", "drop"] = "error"
@@ -256,17 +302,17 @@ class Clicks:
             raise ClicksError(
                 f"k must be 1 or more, keep 0 or more, too_few 'error' or 'drop': {k}, {keep}, {too_few!r}."
             )
-        short = np.flatnonzero(self._per_user() < k + keep)
+        short = np.flatnonzero(self.per_user < k + keep)
         if short.size and too_few == "drop":
             return self.at_least(k + keep).hold_out(k, seed, keep=keep)
         if short.size:
-            named = ", ".join(f"{shown(self.users[u])} has {self._per_user()[u]}" for u in short[:5])
+            named = ", ".join(f"{shown(self.users[u])} has {self.per_user[u]}" for u in short[:5])
             named += f" and {len(short) - 5} more have too few" if len(short) > 5 else ""
             raise ClicksError(
                 f"holding out {k} and keeping {keep} needs {k + keep} clicks of each user, but user "
                 f"{named}. Use at_least({k + keep}) first, or too_few='drop'."
             )
-        starts, clicked_by = self.matrix.indptr, np.repeat(np.arange(self.n_users), self._per_user())
+        starts, clicked_by = self.matrix.indptr, np.repeat(np.arange(self.n_users), self.per_user)
         # Sorting random keys within users gives each user a random order; the first k of it are taken.
         order = np.lexsort((np.random.default_rng(seed).random(self.n_clicks), clicked_by))
         taken = np.zeros(self.n_clicks, dtype=np.bool_)
@@ -287,7 +333,7 @@ class Clicks:
         import narwhals as nw
 
         item_codes = self.matrix.indices
-        data = {"user": np.repeat(self.users, self._per_user()).tolist()}
+        data = {"user": np.repeat(self.users, self.per_user).tolist()}
         data["item"] = self.items[item_codes].tolist()
         if self.titles is not None:
             data["title"] = self.titles[item_codes].tolist()
@@ -305,7 +351,7 @@ class Clicks:
         """
         spreads = [
             (int(counts.min()), float(np.median(counts)), int(counts.max()))
-            for counts in (self._per_user(), self._per_item())
+            for counts in (self.per_user, self.per_item)
         ]
         return ClicksSummary(
             n_users=self.n_users,
@@ -314,8 +360,8 @@ class Clicks:
             density=self.n_clicks / (self.n_users * self.n_items),
             clicks_per_user=spreads[0],
             clicks_per_item=spreads[1],
-            n_users_without_clicks=int((self._per_user() == 0).sum()),
-            n_items_without_clicks=int((self._per_item() == 0).sum()),
+            n_users_without_clicks=int((self.per_user == 0).sum()),
+            n_items_without_clicks=int((self.per_item == 0).sum()),
             n_titles=0 if self.titled is None else int(self.titled.sum()),
             n_repeated=self.n_repeated,
             history=self.history,
@@ -333,12 +379,6 @@ class Clicks:
         arrays = (self.users, self.items, self.matrix.indptr, self.matrix.indices, self.titles)
         return tuple(None if array is None else array.tolist() for array in arrays)
 
-    def _per_user(self) -> NDArray[Any]:
-        return np.diff(self.matrix.indptr)
-
-    def _per_item(self) -> NDArray[Any]:
-        return np.bincount(self.matrix.indices, minlength=self.n_items)
-
     def _after(self, *steps: str) -> Clicks:
         return replace(self, history=(*self.history, *steps))
 
@@ -346,6 +386,21 @@ class Clicks:
         starts = np.concatenate(([0], np.cumsum(mask)))[self.matrix.indptr]
         parts = (self.matrix.data[mask], self.matrix.indices[mask], starts.astype(self.matrix.indptr.dtype))
         return replace(self, matrix=sparse.csr_array(parts, shape=self.matrix.shape))._after(step)
+
+
+def positions(wanted: Iterable[Any], known: NDArray[Any], what: str, hint: str = "") -> NDArray[np.int64]:
+    """Return where each id wanted stands among those known; `UnknownIdError` lists those that are not there."""
+    if isinstance(wanted, str | bytes) or not isinstance(wanted, Iterable):
+        raise InputTypeError(f"{what}s must be a list of ids, such as [{shown(wanted)}], not {shown(wanted)}.")
+    place = {value: number for number, value in enumerate(known.tolist())}
+    ids = [value.item() if isinstance(value, np.generic) else value for value in wanted]
+    if unknown := [value for value in ids if value not in place]:
+        count = f"{len(unknown)} of {len(ids)} {what}s are" if len(ids) > 1 else f"the {what} is"
+        raise UnknownIdError(
+            f"{count} not known: {listed([shown(value) for value in unknown])}. The {what} ids look like "
+            f"{listed([shown(value) for value in known[:3]])}. {hint}"
+        )
+    return np.array([place[value] for value in ids], np.int64)
 
 
 def _is_unicode(text: str) -> bool:

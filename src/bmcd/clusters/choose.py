@@ -20,9 +20,10 @@ from bmcd.clicks.table import Clicks
 from bmcd.clusters.choice import ClusterChoice, make_reason, make_table
 from bmcd.clusters.curves import boxplot_rows, end_of_fall, find_elbow
 from bmcd.clusters.held_out_users import log_likelihood_by_draw, log_mean, split_users
+from bmcd.errors import InputError, InputTypeError
+from bmcd.sampling.chain_progress import open_candidate_progress
 from bmcd.sampling.posterior import sample_posterior
 from bmcd.sampling.priors import Priors
-from bmcd.sampling.progress import open_candidate_progress
 from bmcd.sampling.start.kmeans import kmeans_inertia
 
 __all__ = ["ClusterChoice", "choose_n_clusters", "find_elbow"]
@@ -94,11 +95,13 @@ def choose_n_clusters(
     True
     """
     if not isinstance(clicks, Clicks):
-        raise TypeError(f"clicks must be a Clicks, such as Clicks.from_matrix(...), not {type(clicks).__name__}.")
+        raise InputTypeError(
+            f"clicks must be a Clicks, such as Clicks.from_matrix(...), not {type(clicks).__name__}."
+        )
     wanted = _check_candidates(candidates)
     training, held_out = split_users(clicks, holdout, seed)
     if wanted[-1] > training.n_users:
-        raise ValueError(
+        raise InputError(
             f"candidate {wanted[-1]} is more clusters than there are training users: {training.n_users}, as "
             f"{held_out.n_users} of {clicks.n_users} are held out. Leave it out, or hold out fewer."
         )
@@ -150,19 +153,21 @@ def choose_n_clusters(
 def _check_candidates(candidates: Iterable[int]) -> list[int]:
     """In increasing order."""
     if not isinstance(candidates, Iterable):
-        raise TypeError(f"candidates must be several numbers of clusters, such as range(2, 9), not {candidates!r}.")
+        raise InputTypeError(
+            f"candidates must be several numbers of clusters, such as range(2, 9), not {candidates!r}."
+        )
     given = list(candidates)
     if not given:
-        raise ValueError("candidates is empty: give at least one number of clusters.")
+        raise InputError("candidates is empty: give at least one number of clusters.")
     numbers = []
     for c in given:
         if isinstance(c, bool | np.bool_) or not hasattr(c, "__index__"):
-            raise TypeError(f"each candidate must be a whole number, but {c!r} is a {type(c).__name__}.")
+            raise InputTypeError(f"each candidate must be a whole number, but {c!r} is a {type(c).__name__}.")
         numbers.append(operator.index(c))
     if min(numbers) < 1:
-        raise ValueError(f"each candidate must be at least 1, but {min(numbers)} is among {numbers}.")
+        raise InputError(f"each candidate must be at least 1, but {min(numbers)} is among {numbers}.")
     if twice := sorted({c for c in numbers if numbers.count(c) > 1}):
-        raise ValueError(f"candidates must differ, but {', '.join(map(str, twice))} is there more than once.")
+        raise InputError(f"candidates must differ, but {', '.join(map(str, twice))} is there more than once.")
     return sorted(numbers)
 
 

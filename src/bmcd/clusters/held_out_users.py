@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 from bmcd.clicks.table import Clicks
+from bmcd.errors import InputError
 from bmcd.mallows.latent.exact import log_likelihood
 from bmcd.sampling.draws import Draws
 
@@ -25,10 +26,10 @@ def split_users(clicks: Clicks, holdout: float, seed: int) -> tuple[Clicks, Clic
     """The users to fit, and those to score."""
     number = isinstance(holdout, int | float | np.integer | np.floating) and not isinstance(holdout, bool)
     if not number or not 0 < holdout < 1:
-        raise ValueError(f"holdout is a share of users: it must lie between 0 and 1, but it is {holdout!r}.")
+        raise InputError(f"holdout is a share of users: it must lie between 0 and 1, but it is {holdout!r}.")
     n_held_out = round(float(holdout) * clicks.n_users)
     if n_held_out < 2 or n_held_out == clicks.n_users:
-        raise ValueError(
+        raise InputError(
             f"holdout={holdout} of {clicks.n_users} users holds out {n_held_out}: two or more are needed to have a "
             "standard error, and some must stay to fit. Choose another share, or get more users."
         )

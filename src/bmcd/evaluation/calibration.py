@@ -8,6 +8,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from bmcd.errors import InputError
+
 Floats = NDArray[np.float64]
 Library = Literal["pandas", "polars", "pyarrow"]
 
@@ -163,7 +165,7 @@ def bin_edges(bin_width: float) -> Floats:
     """
     n_bins = round(1 / bin_width) if 0 < bin_width <= 1 else 0
     if not n_bins or abs(n_bins * bin_width - 1) > 1e-9:
-        raise ValueError(
+        raise InputError(
             f"bin_width must divide 1 into equal parts, like 0.01, 0.05 or 0.1, but it is {bin_width}."
         )
     # Not multiples of bin_width: 3 * 0.1 is more than 0.3, but 3 / 10 is the number that is written 0.3.
@@ -207,9 +209,9 @@ def cutoff_for(probability: ArrayLike, hit: ArrayLike, hit_rate: float, *, min_k
     """
     p, h = _checked(probability, hit)
     if not 0 <= hit_rate <= 1:
-        raise ValueError(f"hit_rate must be between 0 and 1, but it is {hit_rate}.")
+        raise InputError(f"hit_rate must be between 0 and 1, but it is {hit_rate}.")
     if not 1 <= min_kept <= len(p):
-        raise ValueError(
+        raise InputError(
             f"min_kept must be 1 to {len(p)}, the number of recommendations given, but it is {min_kept}."
         )
     order = np.argsort(-p, kind="stable")
@@ -220,7 +222,7 @@ def cutoff_for(probability: ArrayLike, hit: ArrayLike, hit_rate: float, *, min_k
     good = np.flatnonzero(can_stand & (accuracy >= hit_rate))
     if not good.size:
         best = np.flatnonzero(can_stand)[accuracy[can_stand].argmax()]
-        raise ValueError(
+        raise InputError(
             f"no cut-off reaches a hit rate of {hit_rate:g}: the best is {accuracy[best]:.4f}, with cut-off "
             f"{p[order[best]]:.4f}, which keeps {kept[best]:,} of {len(p):,} recommendations "
             f"(at least {min_kept:,} must be kept). Ask for less."
@@ -237,7 +239,7 @@ def _cutoff_columns(p: Floats, h: NDArray[np.bool_], cutoffs: ArrayLike | None) 
     else:
         cuts = np.atleast_1d(np.asarray(cutoffs, dtype=np.float64))
         if cuts.ndim != 1 or not np.isfinite(cuts).all():
-            raise ValueError("cutoffs must be numbers, like [0.1, 0.2, 0.3].")
+            raise InputError("cutoffs must be numbers, like [0.1, 0.2, 0.3].")
     order = np.argsort(p)
     below = np.searchsorted(p[order], cuts, side="left")
     n = len(p) - below
@@ -253,12 +255,12 @@ def _rows(table: dict[str, list[Any]]) -> list[dict[str, Any]]:
 def _checked(probability: ArrayLike, hit: ArrayLike) -> tuple[Floats, NDArray[np.bool_]]:
     p, h = np.asarray(probability, dtype=np.float64), np.asarray(hit)
     if p.ndim != 1 or p.shape != h.shape or not p.size:
-        raise ValueError(
+        raise InputError(
             f"probability and hit must be as long as each other and not empty, one entry for each recommendation, "
             f"but their shapes are {p.shape} and {h.shape}."
         )
     if not ((p >= 0) & (p <= 1)).all():
-        raise ValueError(f"probabilities must be between 0 and 1, but there is {p[~((p >= 0) & (p <= 1))][0]}.")
+        raise InputError(f"probabilities must be between 0 and 1, but there is {p[~((p >= 0) & (p <= 1))][0]}.")
     if not np.isin(h, (0, 1)).all():
-        raise ValueError("hit must be True or False (or 1 or 0) for each recommendation.")
+        raise InputError("hit must be True or False (or 1 or 0) for each recommendation.")
     return p, h.astype(np.bool_)

@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bmcd.clicks.frames import listed
 from bmcd.clicks.table import Clicks
+from bmcd.errors import InputError
 from bmcd.evaluation.comparison import Comparison, Entry
 from bmcd.evaluation.evaluate import evaluate
 from bmcd.evaluation.intervals import PairedDifference, paired_differences
 from bmcd.evaluation.result import Evaluation
 from bmcd.prediction.top_k import check_k
+from bmcd.system.progress import counting
+from bmcd.system.text import listed
 
 if TYPE_CHECKING:
     from bmcd.simulation import Simulation
@@ -69,10 +71,6 @@ def compare(
     >>> found.table[["model", "accuracy", "coverage"]].round(3).values.tolist()
     [['popularity', 0.184, 0.2], ['EASE', 0.252, 0.64]]
     """
-    from bmcd.sampling.progress import (
-        counting,  # here, because it loads the samplers, which `evaluate` does not need
-    )
-
     k, options = check_k(k), {name: dict(own) for name, own in (fit or {}).items()}
     against = _check_names(models, options, against)
     for name, model in models.items():
@@ -142,12 +140,12 @@ def is_fitted(model: Any) -> bool:
 
 def _check_names(models: Mapping[str, Any], options: Mapping[str, Any], against: str | None) -> str:
     if not models:
-        raise ValueError("there are no models to compare.")
+        raise InputError("there are no models to compare.")
     names = list(models)
     if unknown := [name for name in options if name not in models]:
-        raise ValueError(f"fit has options for {listed(unknown)}, but the models are {listed(names, 20)}.")
+        raise InputError(f"fit has options for {listed(unknown)}, but the models are {listed(names, 20)}.")
     if against is not None and against not in models:
-        raise ValueError(f"against is {against!r}, but the models are {listed(names, 20)}.")
+        raise InputError(f"against is {against!r}, but the models are {listed(names, 20)}.")
     return names[0] if against is None else against
 
 
@@ -157,7 +155,7 @@ def _check_fitted_to(name: str, model: Any, train: Clicks) -> None:
         return
     arrays = [(one.users, one.items, one.matrix.indptr, one.matrix.indices) for one in (clicks, train)]
     if not all(np.array_equal(a, b) for a, b in zip(*arrays, strict=True)):
-        raise ValueError(
+        raise InputError(
             f"{name} is fitted to other clicks than train ({clicks!r} against {train!r}), and may have seen the "
             "test. Fit it to train, or pass one that is not fitted."
         )

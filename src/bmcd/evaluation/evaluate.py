@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bmcd.clicks.table import Clicks
+from bmcd.errors import InputError, InputTypeError
 from bmcd.evaluation import metrics
 from bmcd.evaluation.calibration import Calibration, bin_edges, log_losses, squared_errors
 from bmcd.evaluation.lists import clicked, read_k, read_lists, read_truth
@@ -83,7 +84,7 @@ def evaluate(
       (2 rare recommendations, to 2 users; rare: not among the 2 most clicked of 4 items)
     """
     if not isinstance(train, Clicks):
-        raise TypeError(f"train must be Clicks, not {type(train).__name__}.")
+        raise InputTypeError(f"train must be Clicks, not {type(train).__name__}.")
     bin_edges(bin_width)  # refuses a bad width also where there are no probabilities
     n_users, n_items = train.n_users, train.n_items
     popular = _read_n_popular(n_popular, n_items)
@@ -157,5 +158,5 @@ def _read_n_popular(n_popular: int | None, n_items: int) -> int:
         return math.ceil(POPULAR_SHARE * n_items)
     n_popular = operator.index(n_popular)
     if not 1 <= n_popular <= n_items:
-        raise ValueError(f"n_popular must be 1 to {n_items}, the number of items, but it is {n_popular}.")
+        raise InputError(f"n_popular must be 1 to {n_items}, the number of items, but it is {n_popular}.")
     return n_popular

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bmcd.clicks.frames import listed, shown
+from bmcd.errors import InputError
 from bmcd.evaluation.metrics import PerUser
+from bmcd.system.text import listed, shown
 
 if TYPE_CHECKING:
     from bmcd.evaluation.result import Evaluation
@@ -85,7 +86,7 @@ def bootstrap(measures: Sequence[PerUser], resamples: int, seed: int) -> Floats:
     resamples = operator.index(resamples)
     n_users = len(measures[0].numerator)
     if n_users < 2 or resamples < 2:
-        raise ValueError(
+        raise InputError(
             f"a bootstrap needs at least 2 users and 2 resamples, but there are {n_users} and {resamples}."
         )
     terms = np.column_stack([term for measure in measures for term in measure])
@@ -101,10 +102,10 @@ def bootstrap(measures: Sequence[PerUser], resamples: int, seed: int) -> Floats:
 def percentiles(draws: Floats, level: float) -> tuple[float, float, float]:
     """Low and high end of the percentile interval, and the standard deviation, of resamples that have a value."""
     if not 0 < level < 1:
-        raise ValueError(f"level must be between 0 and 1, like 0.95, but it is {level}.")
+        raise InputError(f"level must be between 0 and 1, like 0.95, but it is {level}.")
     have = draws[np.isfinite(draws)]
     if len(have) < 2:
-        raise ValueError("fewer than 2 resamples have a user who counts for this measure: use more resamples.")
+        raise InputError("fewer than 2 resamples have a user who counts for this measure: use more resamples.")
     low, high = np.quantile(have, [(1 - level) / 2, (1 + level) / 2])
     return float(low), float(high), float(have.std(ddof=1))
 
@@ -121,10 +122,10 @@ def wilson(hits: ArrayLike, n: ArrayLike, level: float = 0.95) -> tuple[Floats, 
     from scipy.special import ndtri
 
     if not 0 < level < 1:
-        raise ValueError(f"level must be between 0 and 1, like 0.95, but it is {level}.")
+        raise InputError(f"level must be between 0 and 1, like 0.95, but it is {level}.")
     some, of = np.asarray(hits, np.float64), np.asarray(n, np.float64)
     if ((some < 0) | (some > of)).any():
-        raise ValueError("there cannot be fewer hits than 0 or more hits than tries.")
+        raise InputError("there cannot be fewer hits than 0 or more hits than tries.")
     z = float(ndtri((1 + level) / 2))
     share = np.divide(some, of, out=np.full_like(some, 0.5), where=of > 0)
     middle, reach = some + z**2 / 2, z * np.sqrt(of * share * (1 - share) + z**2 / 4)
@@ -181,7 +182,7 @@ def paired_differences(
 ) -> dict[str, PairedDifference]:
     """`paired_difference` of several measures, in the time of one: they share the resamples."""
     if test not in ("t", "permutation"):
-        raise ValueError(f"test must be 't' or 'permutation', but it is {test!r}.")
+        raise InputError(f"test must be 't' or 'permutation', but it is {test!r}.")
     pairs = [_aligned(a, b, measure) for measure in measures]
     draws = bootstrap([one for pair in pairs for one in pair], resamples, seed)
     found = {}
@@ -207,15 +208,15 @@ def _aligned(a: Evaluation, b: Evaluation, measure: str) -> tuple[PerUser, PerUs
     """The terms of both models for the users evaluated with either; those only the other one has count 0."""
     for one in (a, b):
         if measure not in one.per_user:
-            raise ValueError(
+            raise InputError(
                 f"{measure!r} has no values by user; those that have: {listed(list(one.per_user), 20)}. "
                 "(brier and log_score need probabilities; coverage is a number for all users together.)"
             )
     if a.k != b.k:
-        raise ValueError(f"the evaluations have different k, {a.k} and {b.k}.")
+        raise InputError(f"the evaluations have different k, {a.k} and {b.k}.")
     same_train = np.array_equal(a.items.item, b.items.item) and np.array_equal(a.items.clicks, b.items.clicks)
     if not same_train or a.items.n_popular != b.items.n_popular:
-        raise ValueError("the evaluations have different training clicks or n_popular, so they do not compare.")
+        raise InputError("the evaluations have different training clicks or n_popular, so they do not compare.")
     users = list(dict.fromkeys([*a.users.tolist(), *b.users.tolist()]))
     position = {user: at for at, user in enumerate(users)}
     terms, relevant = [], np.full((2, len(users)), -1)
@@ -226,7 +227,7 @@ def _aligned(a: Evaluation, b: Evaluation, measure: str) -> tuple[PerUser, PerUs
         both[:, at] = one.per_user[measure]
         terms.append(PerUser(both[0], both[1]))
     if (other := np.flatnonzero((relevant[0] != relevant[1]) & (relevant >= 0).all(axis=0))).size:
-        raise ValueError(
+        raise InputError(
             f"the evaluations have different tests: user {shown(users[other[0]])} has {relevant[0, other[0]]} test "
             f"clicks in the one and {relevant[1, other[0]]} in the other."
         )

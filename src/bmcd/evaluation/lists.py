@@ -9,8 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from bmcd.clicks.frames import ClicksError, column_names, columns, encode, shown
+from bmcd.clicks.frames import column_names, columns, encode
 from bmcd.clicks.table import Clicks
+from bmcd.errors import ClicksError, InputError, InputTypeError
+from bmcd.system.text import shown
 
 if TYPE_CHECKING:
     from bmcd.simulation import Simulation
@@ -66,17 +68,17 @@ def read_k(k: int | None, lists: Lists, train: Clicks, *, must_be_sure: bool) ->
     if k is None:
         lengths = np.bincount(lists.user)
         if must_be_sure and (lengths[lengths > 0] < longest).any():
-            raise ValueError(
+            raise InputError(
                 "the lists have different lengths, so they do not tell which k they were made for, and the truth "
                 "of a simulation, rank <= n_clicked + k, depends on it. Pass k."
             )
         return longest
     k = operator.index(k)
     if k < 1:
-        raise ValueError(f"k must be 1 or more, but it is {k}.")
+        raise InputError(f"k must be 1 or more, but it is {k}.")
     if longest > k:
         user = train.users[lists.user[lists.rank.argmax()]]
-        raise ValueError(
+        raise InputError(
             f"user {shown(user)} has {longest} recommendations, but k is {k}. "
             f"Pass k={longest}, or recommend with k={k}: a probability of being among the next {longest} is not "
             f"one of being among the next {k}."
@@ -124,12 +126,12 @@ def _truth_of_simulation(test: Any, train: Clicks, k: int) -> sparse.csr_array[A
     from bmcd.simulation import Simulation
 
     if not isinstance(test, Simulation):
-        raise TypeError(f"test must be Clicks or a Simulation, not {type(test).__name__}.")
+        raise InputTypeError(f"test must be Clicks or a Simulation, not {type(test).__name__}.")
     own = test.clicks
     pairs = [(own.users, train.users), (own.items, train.items)]
     pairs += [(own.matrix.indptr, train.matrix.indptr), (own.matrix.indices, train.matrix.indices)]
     if not all(np.array_equal(a, b) for a, b in pairs):
-        raise ValueError(
+        raise InputError(
             "train is not the clicks of the simulation. Against a true ranking the next items start after those "
             "clicked, so train must be simulation.clicks; for held-out clicks, pass them as test."
         )

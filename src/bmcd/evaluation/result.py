@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bmcd.clicks.frames import listed
+from bmcd.errors import InputError
 from bmcd.evaluation.calibration import Calibration, Library
 from bmcd.evaluation.intervals import Interval, bootstrap, percentiles
 from bmcd.evaluation.metrics import PerUser
+from bmcd.system.text import listed
 
 COUNTS = ("n_users", "n_users_with_list", "n_items", "n_recommendations", "n_hits", "n_rare", "n_users_with_rare")
 """The counts, in the order they are shown."""
@@ -105,7 +106,7 @@ class Evaluation:
     def interval(self, measure: str, *, level: float = 0.95, resamples: int = 2000, seed: int = 0) -> Interval:
         """Return a measure with its bootstrap interval; see `intervals`."""
         if measure not in self.per_user:
-            raise ValueError(
+            raise InputError(
                 f"{measure!r} has no interval; those that have: {listed(list(self.per_user), 20)}. See `intervals`."
             )
         return self._intervals([measure], level, resamples, seed)[measure]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import operator
-import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -16,9 +15,11 @@ from scipy import sparse
 from threadpoolctl import threadpool_limits
 
 from bmcd.clicks.table import Clicks
+from bmcd.errors import InputError
 from bmcd.evaluation.evaluate import evaluate
 from bmcd.prediction.top_k import check_k
-from bmcd.sampling.progress import counting
+from bmcd.system.progress import counting
+from bmcd.system.threads import thread_count
 
 Floats = NDArray[np.float64]
 Grid = Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Sequence[Any]]]
@@ -164,7 +165,7 @@ def tune(
         accuracy[s, f] = evaluate(recommended, fold.train, fold.test, k=k).accuracy
 
     # Threads, not processes: almost all time is spent in compiled code, and nothing need be copied.
-    workers = n_threads or os.cpu_count() or 1
+    workers = thread_count(n_threads)
     with threadpool_limits(1, "blas"), ThreadPoolExecutor(workers) as pool:
         jobs = [pool.submit(measure, s, f) for s in range(len(settings)) for f in range(len(parts))]
         try:
@@ -189,7 +190,7 @@ def click_folds(clicks: Clicks, folds: int, seed: int) -> list[Fold]:
     """
     folds = operator.index(folds)
     if not 2 <= folds <= clicks.n_clicks:
-        raise ValueError(f"folds must be 2 to {clicks.n_clicks}, the number of clicks, but it is {folds}.")
+        raise InputError(f"folds must be 2 to {clicks.n_clicks}, the number of clicks, but it is {folds}.")
     rng = np.random.default_rng(seed)
     counts = np.diff(clicks.matrix.indptr)
     owner = np.repeat(np.arange(clicks.n_users), counts)

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bmcd.exposure.limits import Limits
+from bmcd.system.packages import import_optional
 
 Bools = NDArray[np.bool_]
 Ints = NDArray[np.int64]
@@ -46,10 +47,10 @@ class Solution(NamedTuple):
 
 def graph_solvers() -> tuple[Any, Any]:
     """OR-tools' classes for maximum flow and for minimum cost flow, or an error that says how to get them."""
-    try:
-        from ortools.graph.python import max_flow, min_cost_flow
-    except ImportError as error:
-        raise ImportError("reranking needs OR-tools: pip install 'bmcd[rerank]'") from error
+    max_flow, min_cost_flow = (
+        import_optional(f"ortools.graph.python.{name}", needed_by="reranking", extra="rerank")
+        for name in ("max_flow", "min_cost_flow")
+    )
     return max_flow.SimpleMaxFlow, min_cost_flow.SimpleMinCostFlow
 
 

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bmcd.clicks.frames import listed, shown
-from bmcd.clicks.table import Clicks
-from bmcd.prediction.top_k import positions
+from bmcd.clicks.table import Clicks, positions
+from bmcd.errors import ExposureError, InputError, InputTypeError
+from bmcd.system.text import listed, shown
 
 Ints = NDArray[np.int64]
 Limit = int | float | Mapping[Any, int | float]
@@ -21,14 +21,6 @@ Limit = int | float | Mapping[Any, int | float]
 ROUNDING = 1e-9
 # Items that a message names.
 NAMED = 5
-
-
-class ExposureError(ValueError):
-    """Limits that cannot be kept: `items` has the ids of those to blame, `shortfall` the number that is lacking."""
-
-    def __init__(self, message: str, items: list[Any], shortfall: int) -> None:
-        super().__init__(message)
-        self.items, self.shortfall = items, shortfall
 
 
 class Limits(NamedTuple):
@@ -69,7 +61,7 @@ def read_limits(
         )
     cover = 0 if min_coverage is None else _number(min_coverage, "min_coverage", clicks.n_items, "items", math.ceil)
     if cover > clicks.n_items:
-        raise ValueError(f"min_coverage asks for {cover:,} items, but there are {clicks.n_items:,}.")
+        raise InputError(f"min_coverage asks for {cover:,} items, but there are {clicks.n_items:,}.")
     return Limits(low, high, cover)
 
 
@@ -94,11 +86,11 @@ def _number(value: Any, name: str, total: int, what: str, round_off: Any) -> int
     hint = f"Give a whole number of {what}, such as 20, or a share of them between 0.0 and 1.0."
     if isinstance(value, numbers.Integral) and not isinstance(value, bool):
         if int(value) < 0:
-            raise ValueError(f"{name} is {value}, which is below 0. {hint}")
+            raise InputError(f"{name} is {value}, which is below 0. {hint}")
         return int(value)
     if not isinstance(value, numbers.Real) or isinstance(value, bool):
-        raise TypeError(f"{name} is {shown(value)}, which is no number. {hint}")
+        raise InputTypeError(f"{name} is {shown(value)}, which is no number. {hint}")
     if not 0 <= float(value) <= 1:
-        raise ValueError(f"{name} is {value}, which is neither whole nor a share. {hint}")
+        raise InputError(f"{name} is {value}, which is neither whole nor a share. {hint}")
     exact = float(value) * total
     return round(exact) if abs(exact - round(exact)) < ROUNDING * max(total, 1) else int(round_off(exact))

@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bmcd.clicks.frames import listed, shown
+from bmcd.errors import ExposureError
 from bmcd.exposure.flow import Problem, graph_solvers, widest_coverage
-from bmcd.exposure.limits import NAMED, ExposureError
+from bmcd.exposure.limits import NAMED
+from bmcd.system.text import listed, shown
 
 Ints = NDArray[np.int64]
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from bmcd.clicks.table import Clicks, Library
+from bmcd.errors import InputError
 from bmcd.evaluation import Evaluation, evaluate
 from bmcd.exposure.flow import best_flow, graph_solvers, widest_coverage
 from bmcd.exposure.limits import Limit, read_limits
@@ -132,16 +133,16 @@ def trade_off(
     limits: dict[str, Any] = dict(min_coverage=min_coverage, min_exposure=min_exposure, max_exposure=max_exposure)
     ladders = [name for name, limit in limits.items() if _is_ladder(limit)]
     if len(ladders) > 1:
-        raise ValueError(f"only one limit can be a list, but there are {len(ladders)}: {', '.join(ladders)}.")
+        raise InputError(f"only one limit can be a list, but there are {len(ladders)}: {', '.join(ladders)}.")
     if steps < 2:
-        raise ValueError(f"steps must be 2 or more, but it is {steps}.")
+        raise InputError(f"steps must be 2 or more, but it is {steps}.")
     weights = read_weights(model, k, clicks, value, options)
     ladder: Any = ladders[0] if ladders else None
     rungs = list(limits[ladder]) if ladders else []
     if not ladders:
         ladder, rungs = _own_ladder(weights, k, limits, steps)
     if not rungs:
-        raise ValueError(f"{ladder} is an empty list: give at least one limit.")
+        raise InputError(f"{ladder} is an empty list: give at least one limit.")
     found = [
         rerank_weights(weights, k, read_limits(**{**limits, ladder: rung}, clicks=weights.clicks)) for rung in rungs
     ]
@@ -163,7 +164,7 @@ def _own_ladder(weights: Weights, k: int, limits: dict[str, Limit | None], steps
     if plain.n_shown < most and limits["min_coverage"] is None:
         return "min_coverage", np.unique(np.linspace(plain.n_shown, most, steps).round().astype(int)).tolist()
     if limits["min_exposure"] is not None:
-        raise ValueError("the plain lists show all items already: give a list of floors, min_exposure, or of caps.")
+        raise InputError("the plain lists show all items already: give a list of floors, min_exposure, or of caps.")
     top = min(int(problem.demand.sum()) // len(fixed.low), int(problem.available.sum(axis=0).min()))
     nothing = np.zeros(problem.available.shape)
     while top > 0:

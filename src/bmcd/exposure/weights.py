@@ -7,13 +7,15 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bmcd.clicks.frames import column_names, columns, encode, shown
-from bmcd.clicks.table import Clicks
+from bmcd.clicks.frames import column_names, columns, encode
+from bmcd.clicks.table import Clicks, positions
+from bmcd.errors import InputError, InputTypeError
 from bmcd.evaluation.lists import read_lists
 from bmcd.models.bmcd import BMCD
 from bmcd.prediction.answers import Options
 from bmcd.prediction.predictor import DRAWS
-from bmcd.prediction.top_k import best_items, order_of_ids, positions
+from bmcd.prediction.top_k import best_items, order_of_ids
+from bmcd.system.text import shown
 
 Floats = NDArray[np.float64]
 Value = Literal["probability", "score"]
@@ -40,20 +42,20 @@ def read_weights(
 ) -> Weights:
     """Ask a fitted recommender, or take a matrix with the clicks it was made from."""
     if value not in (None, "probability", "score"):
-        raise ValueError(f"value must be 'probability' or 'score', but it is {value!r}.")
+        raise InputError(f"value must be 'probability' or 'score', but it is {value!r}.")
     if hasattr(model, "recommend"):
         if value is not None:
-            raise ValueError("value is only for a matrix: a recommender says itself what it gives.")
+            raise InputError("value is only for a matrix: a recommender says itself what it gives.")
         if isinstance(model, BMCD):
             return _of_bmcd(model, k, clicks, **options)
         own = clicks if clicks is not None else getattr(model, "clicks_", None)
         if not isinstance(own, Clicks):
-            raise TypeError(f"pass clicks=, the Clicks that the {type(model).__name__} was fitted to.")
+            raise InputTypeError(f"pass clicks=, the Clicks that the {type(model).__name__} was fitted to.")
         if hasattr(model, "probabilities"):
             return _of_matrix(model.probabilities(k, **options), own, "probability")
         return _of_rival(model, k, own, options)
     if isinstance(model, type) or not isinstance(clicks, Clicks) or options:
-        raise TypeError(
+        raise InputTypeError(
             "rerank takes a fitted recommender, or a users x items matrix of scores together with clicks=, the "
             f"Clicks they were made from (and no other options): not {shown(model)}."
         )
@@ -71,7 +73,7 @@ def _of_bmcd(
 ) -> Weights:
     own, answers = model._clicks_with_users(), model._ask()
     if clicks is not None and clicks is not own and clicks != own:
-        raise ValueError("these are not the clicks the model was fitted to; leave clicks= out.")
+        raise InputError("these are not the clicks the model was fitted to; leave clicks= out.")
     found = [
         found
         for _, found in answers.predictions(own, answers.rows(None), k, Options(max_draws, n_threads, progress))
@@ -85,7 +87,7 @@ def _of_bmcd(
 def _of_matrix(matrix: Any, clicks: Clicks, value: Value) -> Weights:
     score = np.array(matrix, np.float64)
     if score.shape != clicks.matrix.shape:
-        raise ValueError(f"the scores are {score.shape}, but the clicks are {clicks.matrix.shape}, users x items.")
+        raise InputError(f"the scores are {score.shape}, but the clicks are {clicks.matrix.shape}, users x items.")
     available = ~np.asarray(clicks.matrix.toarray(), np.bool_)
     _check(score, available, clicks, value)
     score = np.where(available, score, 0.0)
@@ -115,7 +117,7 @@ def _of_rival(model: Any, k: int, clicks: Clicks, options: dict[str, Any]) -> We
         few = model.recommend(k=k, **options)
         short = read_lists(few, clicks)
         if short.probability is None or np.abs(short.probability - score[short.user, short.item]).max() > 1e-6:
-            raise ValueError(
+            raise InputError(
                 f"the probabilities of {type(model).__name__} depend on k, so those of all items cannot be had "
                 "from recommend. Give it a method probabilities(k), users x items, or pass that matrix and clicks."
             )
@@ -128,7 +130,7 @@ def _check(score: Floats, available: NDArray[np.bool_], clicks: Clicks, value: V
         good &= (score >= -1e-9) & (score <= 1 + 1e-9)
     if (bad := np.argwhere(available & ~good)).size:
         user, item = bad[0]
-        raise ValueError(
+        raise InputError(
             f"the {value} of user {shown(clicks.users[user])} and item {shown(clicks.items[item])} is "
             f"{score[user, item]}, and {len(bad) - 1:,} more are not {right}."
         )

@@ -16,6 +16,7 @@ import numba
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from bmcd.errors import InputError
 from bmcd.mallows.rank_scale import scale_values
 
 __all__ = [
@@ -55,11 +56,11 @@ def check_ranks(ranks: ArrayLike, name: str = "ranks") -> Integers:
     try:
         given = np.asarray(ranks)
     except ValueError as error:
-        raise ValueError(f"{name} has rows of unequal length: give one rank per item in each row") from error
+        raise InputError(f"{name} has rows of unequal length: give one rank per item in each row") from error
     if given.ndim == 0 or given.shape[-1] == 0:
-        raise ValueError(f"{name} has shape {given.shape}: the last axis must hold one rank per item")
+        raise InputError(f"{name} has shape {given.shape}: the last axis must hold one rank per item")
     if given.dtype.kind not in "iuf":
-        raise ValueError(f"{name} has type {given.dtype}: give whole numbers, 1 for the best item, 2, ..., n")
+        raise InputError(f"{name} has type {given.dtype}: give whole numbers, 1 for the best item, 2, ..., n")
     n = given.shape[-1]
     if given.dtype.kind == "f":
         _refuse_entry(
@@ -92,7 +93,7 @@ def _where(name: str, index: tuple[int, ...]) -> str:
 def _refuse_entry(given: NDArray[np.generic], bad: NDArray[np.bool_], name: str, advice: str) -> None:
     if bad.any():
         index = tuple(int(i) for i in np.argwhere(bad)[0])
-        raise ValueError(f"{_where(name, index)} is {given[index]}: {advice}")
+        raise InputError(f"{_where(name, index)} is {given[index]}: {advice}")
 
 
 def _refuse_row(
@@ -107,7 +108,7 @@ def _refuse_row(
         row = (given if shown is None else shown)[index[:-1]]
         listed = ", ".join(f"{value:g}" for value in row[:10].tolist()) + (", ..." if row.size > 10 else "")
         separator = ": " if shown is None else " "
-        raise ValueError(f"{_where(name, index[:-1])} = [{listed}] holds {given[index]:g}{separator}{advice}")
+        raise InputError(f"{_where(name, index[:-1])} = [{listed}] holds {given[index]:g}{separator}{advice}")
 
 
 def check_distance(distance: str, rank_scale: ArrayLike = "linear") -> None:
@@ -119,10 +120,10 @@ def check_distance(distance: str, rank_scale: ArrayLike = "linear") -> None:
     ValueError: distance is 'spearmann': choose one of footrule, spearman, kendall, cayley, hamming, ulam
     """
     if distance not in DISTANCES:
-        raise ValueError(f"distance is {distance!r}: choose one of {', '.join(DISTANCES)}")
+        raise InputError(f"distance is {distance!r}: choose one of {', '.join(DISTANCES)}")
     is_linear = isinstance(rank_scale, str) and rank_scale == "linear"
     if distance != "footrule" and not is_linear:
-        raise ValueError(
+        raise InputError(
             f"rank_scale is {rank_scale!r} but the distance is {distance!r}: only the footrule has a rank "
             "scale; leave rank_scale='linear' or use distance='footrule'"
         )
@@ -131,14 +132,14 @@ def check_distance(distance: str, rank_scale: ArrayLike = "linear") -> None:
 def _check_pair(ranks: ArrayLike, rho: ArrayLike) -> tuple[Integers, Integers]:
     r, consensus = check_ranks(ranks, "ranks"), check_ranks(rho, "rho")
     if r.shape[-1] != consensus.shape[-1]:
-        raise ValueError(
+        raise InputError(
             f"ranks has {r.shape[-1]} items (shape {r.shape}) and rho has {consensus.shape[-1]} "
             f"(shape {consensus.shape}): both must rank the same items"
         )
     try:
         np.broadcast_shapes(r.shape, consensus.shape)
     except ValueError as error:
-        raise ValueError(
+        raise InputError(
             f"ranks of shape {r.shape} and rho of shape {consensus.shape} do not fit together: "
             "give one rho, or one for each ranking"
         ) from error

@@ -14,6 +14,7 @@ import numba
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from bmcd.errors import InputError
 from bmcd.mallows.distances import DISTANCES, check_distance
 from bmcd.mallows.footrule_scan import expected_distance_scan, log_partition_scan, sample_scan
 from bmcd.mallows.metropolis import (
@@ -168,7 +169,7 @@ def _summarise(n: int, theta: float, log_base: float, log_weight: Floats, mean_d
     effective = float(total**2 / (w**2).sum())
     needed = max(MIN_EFFECTIVE, MIN_EFFECTIVE_SHARE * runs)
     if effective < needed:
-        raise ValueError(
+        raise InputError(
             f"importance sampling breaks down at n_items={n}, alpha={theta * n:g}: of {runs} runs only "
             f"{effective:.1f} count, and {needed:g} are needed before a standard error can be trusted. "
             "Use a smaller alpha, fewer items, or a distance with an exact answer for any n "
@@ -258,7 +259,7 @@ def asymptotic(n: int, theta: float, distance: str, *, rank_scale: ArrayLike = "
     """
     check_distance(distance, rank_scale)
     if distance not in ("footrule", "spearman"):
-        raise ValueError(
+        raise InputError(
             f"method='asymptotic' is for the footrule and spearman distances, not {distance!r}: use method='auto'"
         )
     g = scale_values(n, rank_scale)
@@ -275,7 +276,7 @@ def asymptotic(n: int, theta: float, distance: str, *, rank_scale: ArrayLike = "
         # Sinkhorn's new one, which would swing to and fro without it.
         x = np.sqrt(x / (n * (kernel @ x)))
     else:
-        raise ValueError(
+        raise InputError(
             f"the scaling for method='asymptotic' did not settle at n_items={n}, alpha={theta * n:g}: "
             f"margins are off by {np.max(np.abs(margin * n - 1)):.1e}; use method='auto'"
         )

@@ -24,6 +24,8 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from bmcd.errors import InputError
+
 # Cells below this are set to zero before they become denormal, hence slow.
 FLUSH = 1e-290
 # Steps between two renewals of the cells' scales, which come sooner when a cell outgrows its scale (where the
@@ -242,7 +244,7 @@ def sample_scan(gaps: NDArray[np.float64], beta: float, size: int, rng: np.rando
     """
     n = gaps.size + 1
     if n > MAX_TABLE_ITEMS:
-        raise ValueError(
+        raise InputError(
             f"exact footrule draws keep a table of 4 n^2 bytes and are offered up to n = {MAX_TABLE_ITEMS}, "
             f"but there are {n} items."
         )

@@ -23,6 +23,7 @@ from typing import Any, Literal, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from bmcd.errors import EstimateWarning, InputError
 from bmcd.mallows import closed_forms, counting, estimation
 from bmcd.mallows.distances import check_distance
 from bmcd.mallows.footrule_scan import expected_distance_scan, log_partition_scan
@@ -43,10 +44,6 @@ _BOTH: dict[str, Callable[[int, float], tuple[float, float]]] = {
     "ulam": counting.ulam,
 }
 _LIMITS = {"spearman": counting.SPEARMAN_LIMIT, "ulam": counting.ULAM_LIMIT}
-
-
-class EstimateWarning(UserWarning):
-    """The value returned is an estimate by importance sampling, and its standard error was not asked for."""
 
 
 @overload
@@ -202,7 +199,7 @@ def _evaluate(
             values[at] = getattr(estimate, quantity)
             errors[at] = getattr(estimate, f"{quantity}_error")
             if np.isnan(errors[at]):
-                raise ValueError(
+                raise InputError(
                     f"E[d] cannot be estimated at n_items={n}, alpha={float(alphas[at]):g}: hardly a draw "
                     f"leaves the consensus (mean distance {values[at]:.2g}); use a smaller alpha"
                 )
@@ -228,12 +225,12 @@ def _exact(quantity: Quantity, n: int, theta: float, distance: str, g: Floats) -
 
 def _choose_method(n: int, distance: str, method: str) -> str:
     if method not in METHODS:
-        raise ValueError(f"method is {method!r}: choose one of {', '.join(METHODS)}")
+        raise InputError(f"method is {method!r}: choose one of {', '.join(METHODS)}")
     limit = _LIMITS.get(distance, n)
     if method == "auto":
         return "exact" if n <= limit else "importance"
     if method == "exact" and n > limit:
-        raise ValueError(
+        raise InputError(
             f"method='exact' with the {distance} distance goes up to {limit} items, and n_items is {n}: "
             "use method='importance', or 'auto', which takes it where it must"
         )
@@ -244,9 +241,9 @@ def _check_n_items(n_items: int) -> int:
     try:
         n = operator.index(n_items)
     except TypeError as error:
-        raise ValueError(f"n_items is {n_items!r}: give a whole number of items, 1 or more") from error
+        raise InputError(f"n_items is {n_items!r}: give a whole number of items, 1 or more") from error
     if isinstance(n_items, bool) or n < 1:
-        raise ValueError(f"n_items is {n_items!r}: give a whole number of items, 1 or more")
+        raise InputError(f"n_items is {n_items!r}: give a whole number of items, 1 or more")
     return n
 
 
@@ -254,10 +251,10 @@ def _check_alpha(alpha: ArrayLike) -> Floats:
     try:
         alphas = np.asarray(alpha, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise ValueError(f"alpha is {alpha!r}: give a number, 0 or more, or an array of them") from error
+        raise InputError(f"alpha is {alpha!r}: give a number, 0 or more, or an array of them") from error
     bad = ~(np.isfinite(alphas) & (alphas >= 0))
     if bad.any():
         index = tuple(int(i) for i in np.argwhere(bad)[0])
         where = f"alpha[{', '.join(map(str, index))}]" if index else "alpha"
-        raise ValueError(f"{where} is {alphas[index]:g}: alpha must be finite and 0 or more (0 is uniform)")
+        raise InputError(f"{where} is {alphas[index]:g}: alpha must be finite and 0 or more (0 is uniform)")
     return alphas

@@ -10,6 +10,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from bmcd.errors import InputError
+
 NAMED_SCALES = ("linear", "sqrt", "log")
 
 
@@ -34,23 +36,23 @@ def scale_values(n_items: int, rank_scale: str | ArrayLike = "linear") -> NDArra
             raw = np.log(ranks)
         else:
             choices = ", ".join(repr(name) for name in NAMED_SCALES)
-            raise ValueError(
+            raise InputError(
                 f"rank_scale {rank_scale!r} is not known. Choose one of {choices}, "
                 f"or pass {n_items} increasing numbers."
             )
     else:
         raw = np.asarray(rank_scale, dtype=np.float64)
         if raw.shape != (n_items,):
-            raise ValueError(
+            raise InputError(
                 f"rank_scale has shape {raw.shape}, but there are {n_items} ranks: pass one number for each rank."
             )
         if not np.all(np.isfinite(raw)):
             bad = int(np.flatnonzero(~np.isfinite(raw))[0])
-            raise ValueError(f"rank_scale must be finite, but the value for rank {bad + 1} is {raw[bad]}.")
+            raise InputError(f"rank_scale must be finite, but the value for rank {bad + 1} is {raw[bad]}.")
         steps = np.diff(raw)
         if np.any(steps <= 0):
             bad = int(np.flatnonzero(steps <= 0)[0])
-            raise ValueError(
+            raise InputError(
                 f"rank_scale must increase, but it goes from {raw[bad]} at rank {bad + 1} "
                 f"to {raw[bad + 1]} at rank {bad + 2}."
             )

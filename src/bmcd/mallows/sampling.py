@@ -9,6 +9,7 @@ import numba
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from bmcd.errors import InputError
 from bmcd.mallows.closed_forms import hamming_log_counts
 from bmcd.mallows.distances import check_distance, check_ranks
 from bmcd.mallows.footrule_scan import sample_scan
@@ -61,7 +62,7 @@ def sample(
     check_distance(distance, rank_scale)
     consensus = check_ranks(rho, "rho")
     if consensus.ndim != 1:
-        raise ValueError(f"rho has shape {consensus.shape}: give one consensus ranking, a vector of n ranks")
+        raise InputError(f"rho has shape {consensus.shape}: give one consensus ranking, a vector of n ranks")
     n_draws = _check_size(size)
     n = consensus.size
     theta = _check_alpha(alpha) / n
@@ -87,9 +88,9 @@ def _check_size(size: int) -> int:
     try:
         n_draws = operator.index(size)
     except TypeError as error:
-        raise ValueError(f"size is {size!r}: give a whole number of draws, 0 or more") from error
+        raise InputError(f"size is {size!r}: give a whole number of draws, 0 or more") from error
     if n_draws < 0:
-        raise ValueError(f"size is {size!r}: give a whole number of draws, 0 or more")
+        raise InputError(f"size is {size!r}: give a whole number of draws, 0 or more")
     return n_draws
 
 
@@ -97,9 +98,9 @@ def _check_alpha(alpha: float) -> float:
     try:
         value = float(alpha)
     except (TypeError, ValueError) as error:
-        raise ValueError(f"alpha is {alpha!r}: give one number, finite and 0 or more") from error
+        raise InputError(f"alpha is {alpha!r}: give one number, finite and 0 or more") from error
     if not 0 <= value < np.inf:
-        raise ValueError(f"alpha is {value:g}: alpha must be finite and 0 or more (0 is uniform)")
+        raise InputError(f"alpha is {value:g}: alpha must be finite and 0 or more (0 is uniform)")
     return value
 
 

@@ -13,29 +13,26 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
 from bmcd.clicks.histories import clicks_of_histories
-from bmcd.clicks.table import Clicks
+from bmcd.clicks.table import Clicks, positions
 from bmcd.clusters.choose import ClusterChoice, choose_n_clusters
 from bmcd.clusters.summary import ClusterSummaries
+from bmcd.errors import FitWarning, InputError
 from bmcd.evaluation import evaluate
 from bmcd.evaluation.calibration import Calibration
 from bmcd.prediction.answers import Answers, Options
 from bmcd.prediction.explanation import Explanation, explain
 from bmcd.prediction.predictor import DRAWS
-from bmcd.prediction.top_k import check_k, positions, recommendation_frame
+from bmcd.prediction.top_k import check_k, recommendation_frame
 from bmcd.sampling import diagnostics
 from bmcd.sampling.draws import Draws
 from bmcd.sampling.posterior import sample_posterior
 from bmcd.sampling.priors import Priors
-from bmcd.sampling.progress import say
 from bmcd.simulation import Simulation
+from bmcd.system.progress import tell
 
 Floats = NDArray[np.float64]
 # k for which other distances than the footrule count, unless `fit` is told otherwise.
 COUNTED = (5, 10)
-
-
-class FitWarning(UserWarning):
-    """A fit that ended before its time; what was drawn is kept."""
 
 
 class BMCD(BaseEstimator):  # type: ignore[misc]
@@ -145,9 +142,9 @@ class BMCD(BaseEstimator):  # type: ignore[misc]
         n_clusters = self.n_clusters
         if isinstance(n_clusters, str):
             if n_clusters != "auto":
-                raise ValueError(f"n_clusters must be a whole number or 'auto', but it is {n_clusters!r}.")
+                raise InputError(f"n_clusters must be a whole number or 'auto', but it is {n_clusters!r}.")
             if self.distance != "footrule":
-                raise ValueError("n_clusters='auto' is for the footrule: give a number for other distances.")
+                raise InputError("n_clusters='auto' is for the footrule: give a number for other distances.")
             choice = choose_n_clusters(
                 clicks,
                 priors=self.priors,
@@ -157,7 +154,7 @@ class BMCD(BaseEstimator):  # type: ignore[misc]
                 progress=progress,
             )
             n_clusters = choice.recommended
-            say(progress, choice.reason)
+            tell(progress, choice.reason)
         counted = () if self.distance == "footrule" else COUNTED
         found = sample_posterior(
             clicks,
@@ -346,7 +343,7 @@ class BMCD(BaseEstimator):  # type: ignore[misc]
         titled = known.titles is not None and known.titled is not None and known.titled[place]
         title = str(known.titles[place]) if known.titles is not None and titled else f"item {item}"
         if matrix[:, [place]].nnz:
-            raise ValueError(f"user {user!r} has clicked {title}: only other items have a probability.")
+            raise InputError(f"user {user!r} has clicked {title}: only other items have a probability.")
         predictor = answers.predictor(max_draws)
         return explain(predictor, answers.names(), matrix, place, k, user=user, item_id=item, title=title)
 
@@ -434,7 +431,7 @@ class BMCD(BaseEstimator):  # type: ignore[misc]
     def _clicks_with_users(self) -> Clicks:
         self._check_fitted()
         if self.clicks_.n_users == 0:
-            raise ValueError(
+            raise InputError(
                 "this model was saved without the clicks it was fitted to, so it knows no users: use recommend_for "
                 "with their clicks."
             )
@@ -447,5 +444,5 @@ class BMCD(BaseEstimator):  # type: ignore[misc]
 
 def _check_probability(value: float | None) -> float | None:
     if value is not None and not 0 <= value <= 1:
-        raise ValueError(f"min_probability must lie between 0 and 1, but it is {value!r}.")
+        raise InputError(f"min_probability must lie between 0 and 1, but it is {value!r}.")
     return value

@@ -15,15 +15,16 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from bmcd.clicks.frames import objects, shown
+from bmcd.clicks.frames import objects
 from bmcd.clicks.table import Clicks
+from bmcd.errors import InputError, StoreError
 from bmcd.mallows.distances import check_distance
 from bmcd.mallows.rank_scale import scale_values
 from bmcd.models.bmcd import BMCD
 from bmcd.sampling import store
 from bmcd.sampling.draws import TRACES, Draws, Plan, Problem, rank_dtype
 from bmcd.sampling.priors import Priors
-from bmcd.sampling.store import StoreError
+from bmcd.system.text import shown
 
 LIBRARIES = ("pandas", "polars", "pyarrow")
 STOPPED = ("finished", "time", "interrupted")
@@ -237,7 +238,7 @@ def _plain(own: Any) -> Any:
         return [_plain(part) for part in own]
     if isinstance(own, str | bool) or (isinstance(own, int | float) and math.isfinite(own)):
         return own
-    raise ValueError(
+    raise InputError(
         f"the id {shown(own)} is a {type(own).__name__}, which cannot be stored: use text, numbers or tuples."
     )
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from bmcd.errors import InputError
 from bmcd.plots.style import (
     BLUE,
     GREEN,
@@ -147,13 +148,13 @@ def alpha_traces(
     values = np.asarray(alpha, dtype=np.float64)
     values = values[None] if values.ndim == 2 else values
     if values.ndim != 3 or not values.size:
-        raise ValueError(f"alpha must be [chain, draw, cluster] and not empty, but its shape is {values.shape}.")
+        raise InputError(f"alpha must be [chain, draw, cluster] and not empty, but its shape is {values.shape}.")
     n_chains, n_draws, n_clusters = values.shape
     called = [f"cluster {c + 1}" for c in range(n_clusters)] if clusters is None else [str(c) for c in clusters]
     true = None if truth is None else np.asarray(truth, dtype=np.float64)
     for what, has in (("clusters", len(called)), ("truth", n_clusters if true is None else len(true))):
         if has != n_clusters:
-            raise ValueError(f"{what} has {has} entries, but alpha has {n_clusters} clusters.")
+            raise InputError(f"{what} has {has} entries, but alpha has {n_clusters} clusters.")
     styles = list(looks([f"chain {c + 1}" for c in range(n_chains)]).values())
     figure, axes = panels(n_clusters, title, across=across, height=2.3, sharex=True)
     for c, ax in enumerate(axes):
@@ -191,7 +192,7 @@ def kmeans_curve(
     ['elbow: 3']
     """
     if not inertia:
-        raise ValueError("there is nothing to draw: inertia is empty.")
+        raise InputError("there is nothing to draw: inertia is empty.")
     curve = {int(c): float(value) for c, value in sorted(inertia.items(), key=lambda pair: int(pair[0]))}
     figure = new_figure(height=3.1, title=title)
     ax = figure.subplots()
@@ -199,7 +200,7 @@ def kmeans_curve(
     marks = (("s", VERMILLION), ("D", GREEN), ("^", ORANGE), ("v", "black"))
     for at, (name, c) in enumerate((chosen or {}).items()):
         if int(c) not in curve:
-            raise ValueError(f"{name} is {c} clusters, but the curve has {', '.join(map(str, curve))}.")
+            raise InputError(f"{name} is {c} clusters, but the curve has {', '.join(map(str, curve))}.")
         marker, color = marks[at % len(marks)]
         # Several may choose the same number: rings of growing size keep all in sight.
         ax.plot(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from bmcd.errors import InputError
 from bmcd.evaluation.comparison import Comparison
 from bmcd.plots.style import Figure, looks, new_figure, round_ticks, styled
 
@@ -45,10 +46,10 @@ def comparison(
     names = list(comparison.entries)
     known = comparison._measures()
     if not measures:
-        raise ValueError("there is nothing to draw: give at least one measure.")
+        raise InputError("there is nothing to draw: give at least one measure.")
     for measure in measures:
         if measure not in known:
-            raise ValueError(f"{measure!r} is no measure; there are {', '.join(known)}.")
+            raise InputError(f"{measure!r} is no measure; there are {', '.join(known)}.")
     styles = looks(names)
     across = min(across, len(measures))
     down = -(-len(measures) // across)

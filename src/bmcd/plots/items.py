@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from bmcd.errors import InputError
 from bmcd.evaluation.result import ItemCounts
 from bmcd.plots.style import (
     BLUE,
@@ -84,7 +85,7 @@ def item_popularity(
     for ax, (name, values) in zip(axes, given.items(), strict=True):
         counts = np.sort(np.asarray(values).ravel())
         if not 1 <= n_popular <= len(counts):
-            raise ValueError(f"n_popular must be 1 to {len(counts)}, the number of items, but it is {n_popular}.")
+            raise InputError(f"n_popular must be 1 to {len(counts)}, the number of items, but it is {n_popular}.")
         n_rare = len(counts) - n_popular
         ax.stairs(
             counts[:n_rare], np.arange(n_rare + 1), fill=True, facecolor=BLUE, label=f"{n_rare:,} rare"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from bmcd.errors import InputError
+
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
@@ -20,7 +22,7 @@ def plot(comparison: Comparison, x: str, y: str) -> Figure:
     known = comparison._measures()
     for name in (x, y):
         if name not in known:
-            raise ValueError(f"{name!r} is no measure; there are {', '.join(known)}.")
+            raise InputError(f"{name!r} is no measure; there are {', '.join(known)}.")
     # Not through pyplot, which would keep the figure, and may want a display.
     figure = Figure(figsize=(7.0, 4.5), layout="constrained")
     axes = figure.add_subplot()

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from bmcd.errors import InputError, InputTypeError
 from bmcd.evaluation.calibration import Calibration
 from bmcd.evaluation.intervals import wilson
 from bmcd.plots.style import GREY, Figure, looks, new_figure, round_ticks, styled
@@ -191,10 +192,12 @@ def _by_name(calibration: Calibration | Mapping[str, Any]) -> dict[str, Calibrat
     if isinstance(calibration, Calibration) or "bins" in calibration:
         return {"BMCD": calibration}
     if not calibration:
-        raise ValueError("there is nothing to draw: the mapping has no calibrations.")
+        raise InputError("there is nothing to draw: the mapping has no calibrations.")
     for name, one in calibration.items():
         if not isinstance(one, Calibration) and not (isinstance(one, Mapping) and "bins" in one):
-            raise TypeError(f"{name} must be a Calibration, or what its to_dict wrote, not {type(one).__name__}.")
+            raise InputTypeError(
+                f"{name} must be a Calibration, or what its to_dict wrote, not {type(one).__name__}."
+            )
     return dict(calibration)
 
 

@@ -14,6 +14,8 @@ import matplotlib
 from matplotlib.figure import Figure as _Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
+from bmcd.errors import InputError, InputTypeError
+
 # Okabe and Ito's colours, which colour-blind people can tell apart.
 BLACK, ORANGE, SKY, GREEN = "#000000", "#E69F00", "#56B4E9", "#009E73"
 YELLOW, BLUE, VERMILLION, PURPLE = "#F0E442", "#0072B2", "#D55E00", "#CC79A7"
@@ -248,13 +250,13 @@ def named(value: Any, name: str, kind: type) -> dict[str, Any]:
     """
     if isinstance(value, Mapping):
         if not value:
-            raise ValueError("there is nothing to draw: the mapping is empty.")
+            raise InputError("there is nothing to draw: the mapping is empty.")
         found = {str(key): one for key, one in value.items()}
     else:
         found = {name: value}
     for key, one in found.items():
         if not isinstance(one, kind):
-            raise TypeError(f"{key} must be a {kind.__name__}, not {type(one).__name__}.")
+            raise InputTypeError(f"{key} must be a {kind.__name__}, not {type(one).__name__}.")
     return found
 
 
@@ -268,10 +270,10 @@ def table_of(table: Any, needed: Iterable[str]) -> Any:
     else:
         found = nw.from_native(table, eager_only=True).to_pandas()
     if missing := [name for name in needed if name not in found.columns]:
-        raise ValueError(
+        raise InputError(
             f"the table has no column {', '.join(map(repr, missing))}; its columns are "
             f"{', '.join(repr(str(name)) for name in found.columns)}."
         )
     if not len(found):
-        raise ValueError("there is nothing to draw: the table has no rows.")
+        raise InputError("there is nothing to draw: the table has no rows.")
     return found

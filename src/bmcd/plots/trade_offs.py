@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from bmcd.errors import InputError
+
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
@@ -39,7 +41,7 @@ def plot_trade_off(trade_off: TradeOff, x: str | None = None) -> Figure:
 
     x = x or DEFAULT[trade_off.ladder]
     if x not in BELOW:
-        raise ValueError(f"x must be one of {', '.join(BELOW)}, but it is {x!r}.")
+        raise InputError(f"x must be one of {', '.join(BELOW)}, but it is {x!r}.")
     rows, first = trade_off.rows(), trade_off.rerankings[0]
     along = [row[x] for row in rows]
     # No pyplot: a figure made here is the caller's alone, and needs no screen.

@@ -8,14 +8,14 @@ from typing import Any, NamedTuple, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from bmcd.clicks.table import Clicks
+from bmcd.clicks.table import Clicks, positions
 from bmcd.clusters.matching import ClusterNames, name_clusters
 from bmcd.clusters.summary import ClusterSummaries, summarise_clusters
 from bmcd.prediction.predictor import Predictions, Predictor, count_predictions
-from bmcd.prediction.top_k import Lists, best_items, clicked_mask, order_of_ids, positions
+from bmcd.prediction.top_k import Lists, best_items, clicked_mask, order_of_ids
 from bmcd.sampling.diagnostics import Verdict, verdict
 from bmcd.sampling.draws import Draws
-from bmcd.sampling.progress import counting
+from bmcd.system.progress import counting
 
 T = TypeVar("T")
 

@@ -10,11 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from bmcd.errors import InputError
 from bmcd.mallows.latent.scan import shared_tables
 from bmcd.sampling.draws import Draws
 from bmcd.sampling.exact.next_items import Tables, add_predictions, keep_tables, probability_by_cluster
-from bmcd.sampling.loop import n_cores
 from bmcd.sampling.state import Data, make_data
+from bmcd.system.threads import thread_count
 
 Floats = NDArray[np.float64]
 
@@ -60,9 +61,9 @@ class Predictor:
 
     def __init__(self, draws: Draws, max_draws: int | None = DRAWS) -> None:
         if draws.problem.options["distance"] != "footrule":
-            raise ValueError("exact probabilities are for the footrule; others have the counts of count_k.")
+            raise InputError("exact probabilities are for the footrule; others have the counts of count_k.")
         if max_draws is not None and max_draws < 1:
-            raise ValueError(f"max_draws must be at least 1, or None for all, but it is {max_draws}.")
+            raise InputError(f"max_draws must be at least 1, or None for all, but it is {max_draws}.")
         self.n_chains, self.n_items = draws.n_chains, draws.problem.n_items
         self.scale = draws.problem.options["rank_scale"]
         per_chain = min(draws.n_draws, draws.n_draws if max_draws is None else max(max_draws // self.n_chains, 1))
@@ -98,7 +99,7 @@ class Predictor:
         n_users = clicks.shape[0]
         size = max(1, min(BLOCK, BLOCK_SIZE // self.n_items))
         kept = self._tables() if n_users <= FEW else self._none
-        with ThreadPoolExecutor(n_threads or n_cores()) as pool:
+        with ThreadPoolExecutor(thread_count(n_threads)) as pool:
             for first in range(0, n_users, size):
                 users = np.arange(first, min(first + size, n_users))
                 yield users, self._block(users, data, k, kept, pool)
@@ -149,7 +150,7 @@ class Predictor:
 
     def _data(self, clicks: sparse.csr_array) -> Data:
         if clicks.shape[1] != self.n_items:
-            raise ValueError(f"the draws are of {self.n_items} items, but the clicks are on {clicks.shape[1]}.")
+            raise InputError(f"the draws are of {self.n_items} items, but the clicks are on {clicks.shape[1]}.")
         return make_data(clicks, self.scale)
 
     def _tables(self) -> Tables:
@@ -168,11 +169,11 @@ def count_predictions(
     """
     distance, counted = draws.problem.options["distance"], draws.problem.options["count_k"]
     if rows is None:
-        raise ValueError(
+        raise InputError(
             f"this model has distance={distance!r}; only the footrule can serve people it was not fitted to."
         )
     if k not in counted or draws.tally is None:
-        raise ValueError(
+        raise InputError(
             f"with distance={distance!r} probabilities are counted during the fit, for k = "
             f"{', '.join(map(str, counted)) or 'none'}, not for {k}: fit again with count_k=[{k}], or the footrule."
         )

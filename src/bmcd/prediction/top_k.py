@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from bmcd.clicks.frames import listed, shown
 from bmcd.clicks.table import Clicks
+from bmcd.errors import InputError
 
 Floats = NDArray[np.float64]
 
@@ -29,7 +29,7 @@ class Lists(NamedTuple):
 def check_k(k: int) -> int:
     """A number of recommendations, or an error that says what is wrong with it."""
     if isinstance(k, bool) or not hasattr(k, "__index__") or operator.index(k) < 1:
-        raise ValueError(f"k must be a whole number, 1 or more, but it is {k!r}.")
+        raise InputError(f"k must be a whole number, 1 or more, but it is {k!r}.")
     return operator.index(k)
 
 
@@ -85,28 +85,6 @@ def order_of_ids(ids: NDArray[Any]) -> NDArray[np.int64]:
     places = np.empty(len(own), np.int64)
     places[order] = np.arange(len(own))
     return places
-
-
-def positions(wanted: Iterable[Any], known: NDArray[Any], what: str, hint: str) -> NDArray[np.int64]:
-    """Where each of the ids wanted stands among those known; an error lists those that are not there."""
-    if isinstance(wanted, str | bytes) or not isinstance(wanted, Iterable):
-        raise TypeError(f"{what}s must be a list of ids, such as [{shown(wanted)}], not {shown(wanted)} itself.")
-    place = {own: i for i, own in enumerate(known.tolist())}
-    ids = [own.item() if isinstance(own, np.generic) else own for own in wanted]
-    if unknown := [own for own in ids if own not in place]:
-        count = f"{len(unknown)} of {len(ids)} {what}s are" if len(ids) > 1 else f"the {what} is"
-        raise UnknownIdError(
-            f"{count} not known: {listed([shown(own) for own in unknown])}. The {what} ids look like "
-            f"{listed([shown(own) for own in known[:3]])}. {hint}"
-        )
-    return np.array([place[own] for own in ids], np.int64)
-
-
-class UnknownIdError(KeyError, ValueError):
-    """An id that is not known. (A plain KeyError would show its message in quotes.)"""
-
-    def __str__(self) -> str:
-        return str(self.args[0])
 
 
 def clicked_mask(matrix: sparse.csr_array, rows: NDArray[np.int64]) -> NDArray[np.bool_]:

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bmcd.clicks.table import Clicks
+from bmcd.errors import InputError, InputTypeError
 from bmcd.evaluation import Comparison, Evaluation, ItemCounts, compare
 from bmcd.evaluation.calibration import Calibration
 from bmcd.evaluation.compare import _check_fitted_to
@@ -125,10 +126,10 @@ def gather(
     ks = choose_k(model, k)
     popular = math.ceil(POPULAR_SHARE * clicks.n_items) if n_popular is None else operator.index(n_popular)
     if not 1 <= popular <= clicks.n_items:
-        raise ValueError(f"n_popular must be 1 to {clicks.n_items}, the number of items, but it is {n_popular}.")
+        raise InputError(f"n_popular must be 1 to {clicks.n_items}, the number of items, but it is {n_popular}.")
     others = default_rivals() if rivals is None else dict(rivals)
     if OWN in others:
-        raise ValueError(f"a rival is called {OWN!r}, which is the model's own name here. Give it another.")
+        raise InputError(f"a rival is called {OWN!r}, which is the model's own name here. Give it another.")
     models = {OWN: model, **others}
     views = []
     for at, one in enumerate(ks):
@@ -156,23 +157,23 @@ def choose_k(model: BMCD, k: int | Iterable[int] | None) -> list[int]:
     """The k to report, each once; by default 5 and 10, as far as there are items and, for counts, counted k."""
     most = int(model.clicks_.n_items - np.diff(model.clicks_.matrix.indptr).min())
     if most < 1:
-        raise ValueError("every user has clicked every item: there is nothing to recommend.")
+        raise InputError("every user has clicked every item: there is nothing to recommend.")
     counted = model.draws_.problem.options["count_k"]
     if model.draws_.problem.options["distance"] == "footrule":
         counted = None
     if k is None:
         allowed = [one for one in (DEFAULT_K if counted is None else counted) if one <= most]
         if counted is not None and not allowed:
-            raise ValueError(
+            raise InputError(
                 f"this model has counted probabilities for k = {', '.join(map(str, counted)) or 'none'}, but at "
                 f"most {most} items can be recommended. Fit again with a smaller count_k."
             )
         return sorted(set(allowed)) or [most]
     asked = [check_k(one) for one in (k if isinstance(k, Iterable) else [k])]
     if not asked:
-        raise ValueError("k is empty. Give at least one number, such as k=(5, 10).")
+        raise InputError("k is empty. Give at least one number, such as k=(5, 10).")
     if too_many := [one for one in asked if one > most]:
-        raise ValueError(
+        raise InputError(
             f"k is {too_many[0]}, but no user has more than {most} items left to recommend "
             f"({model.clicks_.n_items} items, less those clicked). Give a smaller k."
         )
@@ -181,19 +182,19 @@ def choose_k(model: BMCD, k: int | Iterable[int] | None) -> list[int]:
 
 def _checked(model: Any, train: Any, test: Any) -> Clicks:
     if not isinstance(model, BMCD):
-        raise TypeError(f"a report is about a BMCD, not {type(model).__name__}; pass others as rivals.")
+        raise InputTypeError(f"a report is about a BMCD, not {type(model).__name__}; pass others as rivals.")
     if test is not None and not isinstance(test, Clicks):
-        raise TypeError(f"test must be Clicks kept aside, or None, not {type(test).__name__}.")
+        raise InputTypeError(f"test must be Clicks kept aside, or None, not {type(test).__name__}.")
     if train is not None and not isinstance(train, Clicks):
-        raise TypeError(f"train must be the Clicks it was fitted to, or None, not {type(train).__name__}.")
+        raise InputTypeError(f"train must be the Clicks it was fitted to, or None, not {type(train).__name__}.")
     model._check_fitted()
     if model.clicks_.n_users == 0:
-        raise ValueError(
+        raise InputError(
             "this model was saved without the clicks it was fitted to (clicks=False, or --no-clicks), so there is "
             "nobody to report on. Save it with its clicks."
         )
     if model.clicks_.n_users < 2:
-        raise ValueError("a report needs at least 2 users: intervals are over users.")
+        raise InputError("a report needs at least 2 users: intervals are over users.")
     if train is not None:
         _check_fitted_to("the model", model, train)
         return train  # it may have titles that the model was not fitted with

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from bmcd.system.files import plain
+from bmcd.system.text import plain
 
 # Titles longer than this are cut: nobody reads on, and a table must not grow without end.
 LONGEST = 120

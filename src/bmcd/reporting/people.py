@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bmcd.clicks.table import positions
+from bmcd.errors import InputError
 from bmcd.prediction.predictor import DRAWS
-from bmcd.prediction.top_k import positions
 from bmcd.reporting.facts import Facts
 
 SHOWN = 12
@@ -42,7 +43,7 @@ def choose_people(facts: Facts, users: Iterable[Any] | None) -> list[Person]:
         wanted = positions(users, clicks.users, "user", "Show users that the model was fitted to.")
         rows = list(dict.fromkeys(wanted.tolist()))
         if not rows:
-            raise ValueError("users is empty. Leave it out to have examples chosen, or name at least one.")
+            raise InputError("users is empty. Leave it out to have examples chosen, or name at least one.")
     else:
         rows = _spread(facts)
     belongs = _memberships(facts, np.array(rows), DRAWS)

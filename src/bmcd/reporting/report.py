@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from bmcd.clicks.table import Clicks
+from bmcd.errors import InputError
 from bmcd.models.bmcd import BMCD
 from bmcd.reporting import measured, sections
 from bmcd.reporting.facts import Facts, gather
@@ -16,8 +17,8 @@ from bmcd.reporting.markup import Html, tag
 from bmcd.reporting.method import method
 from bmcd.reporting.people import choose_people
 from bmcd.reporting.user_cards import examples
-from bmcd.sampling.progress import counting
-from bmcd.system.files import check_place, replacing
+from bmcd.system.files import check_writable, open_replacement
+from bmcd.system.progress import counting
 
 KINDS = (".html", ".htm")
 
@@ -82,8 +83,8 @@ def report(
     """
     path = Path(path)
     if path.suffix.lower() not in KINDS:
-        raise ValueError(f"{path}: a report is an HTML file, so its name must end in .html.")
-    target = check_place(path)
+        raise InputError(f"{path}: a report is an HTML file, so its name must end in .html.")
+    target = check_writable(path)
     with counting(progress, "report", 100) as show:
         facts = gather(
             model,
@@ -109,7 +110,7 @@ def report(
         made += [examples(facts, people), method(facts)]
         page = _page(facts, title, made)
         show(100)
-    with replacing(target) as file:
+    with open_replacement(target) as file:
         file.write(page)
     return path
 

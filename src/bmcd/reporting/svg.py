@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 
 from bmcd.plots.style import Figure
 from bmcd.reporting.markup import Html
-from bmcd.system.files import plain
+from bmcd.system.text import plain
 
 _NAMESPACE = re.compile(r"^\{[^}]*\}")
 _REFERENCE = re.compile(r"url\(#([^)]+)\)")

@@ -10,7 +10,7 @@ from bmcd.reporting.markup import Html, short, table, tag, titled
 from bmcd.reporting.people import Person
 from bmcd.reporting.sections import by_view, section, titles_of
 from bmcd.reporting.words import percent
-from bmcd.system.files import joined
+from bmcd.system.text import and_list
 
 CLICKS_SHOWN = 15
 # Groups to which a user belongs with less than this are not named.
@@ -48,7 +48,7 @@ def examples(facts: Facts, people: list[Person]) -> Html:
 
 def _card(facts: Facts, one: Person, titles: list[str], widest: float, at: int) -> Html:
     own = [f"group {c} ({percent(p)})" for c, p in one.memberships if p >= LEAST_MEMBERSHIP]
-    belongs = f" Belongs to {joined(own)}." if own and facts.model.n_clusters_ > 1 else ""
+    belongs = f" Belongs to {and_list(own)}." if own and facts.model.n_clusters_ > 1 else ""
     n = len(one.clicked)
     clicked = [tag("li", titled(titles[i])) for i in one.clicked[:CLICKS_SHOWN]]
     if n > CLICKS_SHOWN:

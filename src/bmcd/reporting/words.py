@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bmcd.evaluation.intervals import PairedDifference
 from bmcd.reporting.facts import OWN, Facts, Step, View
-from bmcd.system.files import joined
+from bmcd.system.text import and_list
 
 
 def percent(share: float) -> str:
@@ -133,7 +133,7 @@ def rivals(view: View) -> str:
     if worse:
         parts.append(f"{_points(worse)} {_hit(worse)} less often{'' if better else f' than {OWN}'}")
     if same:
-        parts.append(f"between {OWN} and {joined(same)} there is no clear difference")
+        parts.append(f"between {OWN} and {and_list(same)} there is no clear difference")
     said = "; ".join(parts) + "."
     return said[0].upper() + said[1:]
 
@@ -230,7 +230,7 @@ def _up_to(view: View) -> str:
 
 
 def _points(gaps: dict[str, PairedDifference]) -> str:
-    return joined(
+    return and_list(
         [
             "{} ({:.1f} points; {:.1f} to {:.1f})".format(
                 name, 100 * abs(gap.difference), *sorted(100 * abs(end) for end in (gap.low, gap.high))

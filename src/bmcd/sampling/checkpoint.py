@@ -11,15 +11,9 @@ from typing import Any
 from numpy.typing import NDArray
 
 from bmcd import __version__
+from bmcd.errors import StoreError, StoreWarning
 from bmcd.sampling.draws import ChainRecord, Plan, Probe, Problem, Tally
-from bmcd.sampling.store import (
-    Stored,
-    StoreError,
-    StoreWarning,
-    read_checkpoint,
-    remove_leftovers,
-    write_checkpoint,
-)
+from bmcd.sampling.store import Stored, read_checkpoint, remove_leftovers, write_checkpoint
 
 
 class Checkpoint:

@@ -6,16 +6,17 @@ R-hat (rank-normalised, split), effective sample sizes and Monte Carlo standard 
 
 from __future__ import annotations
 
-import importlib
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bmcd.errors import InputError
 from bmcd.sampling.draws import Draws
+from bmcd.system.packages import import_optional
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -40,13 +41,23 @@ class Row(NamedTuple):
     constant: bool
 
 
+State = Literal["converged", "not converged", "too short", "stopped"]
+
+
 @dataclass(frozen=True)
 class Verdict:
     """Converged or not, in words, and what to do about it."""
 
-    converged: bool
+    state: State
+    """Too short: the chains agree so far, but there are too few draws to say more. Stopped: the run ended early and
+    what there is has not converged."""
     text: str
     advice: tuple[str, ...] = ()
+
+    @property
+    def converged(self) -> bool:
+        """Whether the chains have converged."""
+        return self.state == "converged"
 
     def __str__(self) -> str:
         return "\n".join([self.text, *(f"- {line}" for line in self.advice)])
@@ -78,10 +89,11 @@ def table(draws: Draws) -> pd.DataFrame:
 
 def verdict(draws: Draws, *, max_rhat: float = MAX_RHAT, min_ess: float = MIN_ESS) -> Verdict:
     """Judge the draws: R-hat of every quantity at most `max_rhat`, and `min_ess` effective draws, bulk and tail."""
-    said = _judge(draws, max_rhat, min_ess)
+    judged = _judge(draws, max_rhat, min_ess)
     more = [f"The run was {draws.note}"] if draws.note else []
     more += [draws.caveat] if draws.caveat else []
-    return Verdict(said.converged, " ".join([said.text, *more]), said.advice)
+    early = draws.stopped != "finished" and not judged.converged
+    return Verdict("stopped" if early else judged.state, " ".join([judged.text, *more]), judged.advice)
 
 
 def to_arviz(draws: Draws, items: Sequence[Any] | None = None) -> Any:
@@ -101,7 +113,7 @@ def to_arviz(draws: Draws, items: Sequence[Any] | None = None) -> Any:
         groups["warmup_sample_stats"] = {"lp": draws.warmup_log_joint}
     per_cluster = ("alpha", "tau", "label_counts", "alpha_accepted")
     attributes = {"version": draws.version, "seed": str(draws.seed), "data_hash": problem.data_hash}
-    return _module("arviz_base").from_dict(
+    return import_optional("arviz_base", needed_by="to_arviz").from_dict(
         groups,
         save_warmup=True,
         dims={**{name: ["cluster"] for name in per_cluster}, "rho": ["cluster", "item"], "probe": ["probed"]},
@@ -116,14 +128,14 @@ def to_arviz(draws: Draws, items: Sequence[Any] | None = None) -> Any:
 def _judge(draws: Draws, max_rhat: float, min_ess: float) -> Verdict:
     if draws.n_draws < MIN_DRAWS:
         return Verdict(
-            False,
+            "too short",
             f"Cannot be judged: {draws.n_draws} draws of each chain are too few; {MIN_DRAWS} are the least, "
             f"and {MIN_ESS:g} in all are wanted.",
             (f"Ask for more draws, such as draws={_enough(draws, min_ess)}.",),
         )
     if stuck := _stuck_chains(draws):
         return Verdict(
-            False,
+            "not converged",
             "Not converged: " + "; ".join(f"chain {c} is stuck ({how})" for c, how in stuck.items()) + ".",
             (
                 "Run again with another seed, or with more warm-up or chains; use nothing of this run.",
@@ -148,14 +160,12 @@ def _judge(draws: Draws, max_rhat: float, min_ess: float) -> Verdict:
     )
     more_chains = ("Run at least 2 chains, better 4.",) if one else ()
     if worst.rhat <= max_rhat and ess >= min_ess:
-        return Verdict(True, f"Converged: {figures}{alone}", more_chains)
+        return Verdict("converged", f"Converged: {figures}{alone}", more_chains)
     if worst.rhat <= max_rhat:
         advice = (f"The chains agree, but there are too few draws: ask for draws={_enough(draws, min_ess, ess)}.",)
-        return Verdict(False, f"Not converged yet: {figures}{alone}", advice + more_chains)
-    values = quantities(draws)[worst.quantity]
-    return Verdict(
-        False, f"Not converged: {figures}{alone}", (*_advice(draws, worst, values, max_rhat), *more_chains)
-    )
+        return Verdict("too short", f"Not converged yet: {figures}{alone}", advice + more_chains)
+    advice = (*_advice(draws, worst, quantities(draws)[worst.quantity], max_rhat), *more_chains)
+    return Verdict("not converged", f"Not converged: {figures}{alone}", advice)
 
 
 def _advice(draws: Draws, worst: Row, values: Values, max_rhat: float) -> tuple[str, ...]:
@@ -207,7 +217,7 @@ def _row(name: str, values: Values) -> Row:
     if (values == values[:, :1]).all():  # each chain stands still, but not at the same place: R-hat has no limit
         n_chains = len(values)
         return Row(name, mean, sd, sd, math.inf, float(n_chains), float(n_chains), False)
-    arviz, axes = _module("arviz_stats.base").array_stats, {"chain_axis": 0, "draw_axis": 1}
+    arviz, axes = _arviz(), {"chain_axis": 0, "draw_axis": 1}
     bulk = arviz.ess(values, method="bulk", **axes)
     tail = arviz.ess(values, method="tail", prob=(0.05, 0.95), **axes)
     mcse = arviz.mcse(values, method="mean", **axes)
@@ -225,24 +235,20 @@ def _rhat(values: Values) -> float:
         return 1.0
     if (values == values[:, :1]).all():
         return math.inf
-    arviz = _module("arviz_stats.base").array_stats
+    arviz = _arviz()
     with np.errstate(divide="ignore", invalid="ignore"):
         found = float(arviz.rhat(values, chain_axis=0, draw_axis=1, method="rank"))
     return math.inf if math.isnan(found) else found
 
 
-def _module(name: str) -> Any:
-    """A part of ArviZ, when it is needed: importing it takes a second or two."""
-    try:
-        return importlib.import_module(name)
-    except ImportError as error:
-        package = name.partition(".")[0].replace("_", "-")
-        raise ImportError(f"diagnostics need {package}, a part of ArviZ: pip install {package}") from error
+def _arviz() -> Any:
+    """Return ArviZ's functions on arrays, when they are needed: importing them takes a second or two."""
+    return import_optional("arviz_stats.base", needed_by="the verdict on the chains").array_stats
 
 
 def _need_draws(draws: Draws) -> None:
     if draws.n_draws < MIN_DRAWS:
-        raise ValueError(
+        raise InputError(
             f"diagnostics need at least {MIN_DRAWS} draws of each chain, but there are {draws.n_draws}."
         )
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -11,7 +10,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from bmcd.clicks.table import Clicks
+from bmcd.errors import InputError
 from bmcd.sampling.state import ChainState, SweepInfo
 
 # What is kept of every draw: dtype ("rank": the smallest that holds all ranks) and dimensions after chain and draw.
@@ -69,7 +68,7 @@ class Plan:
         for name, least in (("n_chains", 1), ("draws", 1), ("warmup", 0), ("thin", 1)):
             value = getattr(self, name)
             if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
-                raise ValueError(f"{name} must be a whole number, {least} or more, but it is {value!r}.")
+                raise InputError(f"{name} must be a whole number, {least} or more, but it is {value!r}.")
 
     @property
     def n_sweeps(self) -> int:
@@ -336,20 +335,3 @@ def check_state(state: ChainState, problem: Problem) -> None:
     for name in ("rho", "ranks"):
         if not (np.sort(getattr(state, name), axis=1) == np.arange(1, problem.n_items + 1)).all():
             raise ValueError(f"each row of {name} of the state must be a ranking, 1..{problem.n_items}")
-
-
-def hash_clicks(clicks: Clicks) -> str:
-    """The sha256 of who clicked what, ids included, as hexadecimal digits.
-
-    >>> one, two = Clicks.from_matrix([[1, 0], [1, 1]]), Clicks.from_matrix([[1, 0], [0, 1]])
-    >>> hash_clicks(one) == hash_clicks(two), hash_clicks(one) == hash_clicks(Clicks.from_matrix([[1, 0], [1, 1]]))
-    (False, True)
-    """
-    sha = hashlib.sha256()
-    for array in (clicks.matrix.indptr, clicks.matrix.indices):
-        sha.update(len(array).to_bytes(8, "little") + array.astype("<i8").tobytes())
-    for ids in (clicks.users, clicks.items):
-        for own in ids.tolist():
-            text = f"{type(own).__name__} {own!r}".encode(errors="surrogatepass")
-            sha.update(len(text).to_bytes(8, "little") + text)
-    return sha.hexdigest()

@@ -8,7 +8,6 @@ done in one call changes a draw.
 from __future__ import annotations
 
 import math
-import os
 import signal
 import threading
 import time
@@ -18,10 +17,12 @@ from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 from bmcd import __version__
+from bmcd.errors import InputError, TimeBudgetError
+from bmcd.sampling.chain_progress import Progress, open_progress
 from bmcd.sampling.checkpoint import Checkpoint
 from bmcd.sampling.draws import ChainRecord, Draws, Plan, Probe, Problem, Stopped, Tally, joined
-from bmcd.sampling.progress import Progress, open_progress
 from bmcd.sampling.state import ChainState, SweepInfo
+from bmcd.system.threads import thread_count
 
 # A thread goes on with a chain for this long before it takes up the one that is furthest behind.
 SECONDS_PER_TURN = 0.2
@@ -44,10 +45,6 @@ class StretchSampler(Sampler, Protocol):
         self, state: ChainState, chain: int, first_sweep: int, n_sweeps: int, warmup: bool
     ) -> Sequence[SweepInfo]:
         """Do ``n_sweeps``, and leave state and infos as that many calls of `sweep` would, to the bit."""
-
-
-class TimeBudgetError(RuntimeError):
-    """The time budget was used up before there was a draw of every chain."""
 
 
 def sweeps(sampler: Sampler, record: ChainRecord) -> Iterator[SweepInfo]:
@@ -117,9 +114,7 @@ def run_chains(
     began = time.monotonic()
     for name, value in (("max_time", max_time), ("checkpoint_every", checkpoint_every)):
         if value is not None and (math.isnan(value) or value < 0 or (name == "max_time" and value == 0)):
-            raise ValueError(f"{name} must be a positive number of seconds, but it is {value!r}.")
-    if n_threads is not None and n_threads < 1:
-        raise ValueError(f"n_threads must be 1 or more, but it is {n_threads!r}.")
+            raise InputError(f"{name} must be a positive number of seconds, but it is {value!r}.")
     plan = Plan(n_chains, draws, warmup, thin)
     file = None if checkpoint is None else Checkpoint(Path(checkpoint), problem, plan, seed)
     records = None if file is None else file.resumed(probe, tally)
@@ -128,7 +123,7 @@ def run_chains(
         if file is not None:
             file.write(records)  # finds out now, and not after an hour, whether it can be written
     deadline = math.inf if max_time is None else began + max_time
-    chains = _Chains(records, sampler_for_chain, min(n_chains, n_threads or n_cores()))
+    chains = _Chains(records, sampler_for_chain, min(n_chains, thread_count(n_threads)))
     with open_progress(progress, records) as shown, _interrupts(chains):
         while not (chains.finished or chains.interrupted) and time.monotonic() < deadline:
             due = deadline if file is None else min(deadline, time.monotonic() + checkpoint_every)
@@ -273,8 +268,3 @@ def _interrupts(chains: _Chains) -> Iterator[None]:
     finally:
         if ours:
             signal.signal(signal.SIGINT, signal.default_int_handler)
-
-
-def n_cores() -> int:
-    """How many cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -9,17 +9,18 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bmcd.clicks.table import Clicks
+from bmcd.errors import InputError
 from bmcd.mallows.distances import check_distance
 from bmcd.mallows.latent.scan import shared_tables
 from bmcd.prediction.predictor import NEGLIGIBLE
-from bmcd.sampling.draws import Draws, Problem, RankCounts, hash_clicks
+from bmcd.sampling.chain_progress import Progress
+from bmcd.sampling.draws import Draws, Problem, RankCounts
 from bmcd.sampling.exact.next_items import add_predictions, keep_tables
 from bmcd.sampling.exact.sampler import ExactSampler
 from bmcd.sampling.loop import Sampler, run_chains
 from bmcd.sampling.paper.log_z_table import is_estimated, table_error
 from bmcd.sampling.paper.sampler import PaperSampler
 from bmcd.sampling.priors import Priors
-from bmcd.sampling.progress import Progress
 from bmcd.sampling.start.initial import initial_state
 from bmcd.sampling.state import ChainState, Data, make_data
 
@@ -78,11 +79,11 @@ def sample_posterior(
     """
     check_distance(distance)
     if sampler not in SAMPLERS:
-        raise ValueError(f"sampler {sampler!r} is not known. Choose one of {', '.join(map(repr, SAMPLERS))}.")
+        raise InputError(f"sampler {sampler!r} is not known. Choose one of {', '.join(map(repr, SAMPLERS))}.")
     if sampler == "exact" and distance != "footrule":
-        raise ValueError(f"the exact sampler is for the footrule, not for {distance!r}: use sampler='paper'.")
+        raise InputError(f"the exact sampler is for the footrule, not for {distance!r}: use sampler='paper'.")
     if not 1 <= n_clusters <= clicks.n_users:
-        raise ValueError(
+        raise InputError(
             f"n_clusters must lie between 1 and the number of users, {clicks.n_users}, but it is {n_clusters}."
         )
     priors = priors or Priors()
@@ -114,7 +115,7 @@ def sample_posterior(
     found = run_chains(
         sampler_for_chain,
         start_of_chain,
-        Problem(clicks.n_users, clicks.n_items, n_clusters, hash_clicks(clicks), options),
+        Problem(clicks.n_users, clicks.n_items, n_clusters, clicks.fingerprint(), options),
         n_chains=chains,
         draws=draws,
         warmup=warmup,

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from bmcd.errors import InputError
+
 
 @dataclass(frozen=True)
 class Priors:
@@ -32,4 +34,4 @@ class Priors:
         for name, symbol in (("rate", "lambda"), ("concentration", "psi")):
             value = getattr(self, name)
             if not (isinstance(value, int | float) and math.isfinite(value) and value > 0):
-                raise ValueError(f"{name} ({symbol} in the paper) must be a positive number, but it is {value!r}.")
+                raise InputError(f"{name} ({symbol} in the paper) must be a positive number, but it is {value!r}.")

@@ -34,6 +34,8 @@ from typing import Any, BinaryIO, NamedTuple, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
+from bmcd.errors import StoreError, StoreWarning
+
 MAGIC = b"BMCD\r\n\x1a\n"
 FORMAT = 1
 KINDS = ("checkpoint", "model")
@@ -50,14 +52,6 @@ MAX_HEADER = 2**18
 _NAME = re.compile(r"[A-Za-z0-9_./]{1,64}")
 _START = struct.Struct("<8sII")
 _HASH_BYTES = 32
-
-
-class StoreError(Exception):
-    """A file cannot be read or written; the message names the file, what is wrong, and what to do."""
-
-
-class StoreWarning(UserWarning):
-    """Something is wrong with a file, and there was a way round."""
 
 
 class Stored(NamedTuple):

@@ -1,48 +1,22 @@
-"""Text that nothing obeys, words in a row, and files that are whole or not there."""
+"""Files that are written whole or not at all, and values as JSON can hold them."""
 
 from __future__ import annotations
 
+import json
+import math
 import os
 import secrets
-import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict, is_dataclass
 from pathlib import Path
 from typing import Any, TextIO
 
-# Marks that turn the direction of writing, and so can make a title look like something else.
-_DIRECTION = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+from bmcd.errors import OutputError
 
 
-class OutputError(Exception):
-    """A file cannot be written; the message names it."""
-
-
-def plain(text: object) -> str:
-    r"""Text on one line without anything that a terminal or a browser would obey.
-
-    >>> plain("a\x1b[31m\nb") == "a\ufffd[31m b"
-    True
-    """
-    # Spaces first: line ends and tabs are control characters too.
-    return "".join(" " if c.isspace() else "\ufffd" if _is_control(c) else c for c in str(text))
-
-
-def joined(words: Sequence[str]) -> str:
-    """As a person would list them.
-
-    >>> joined(["a", "b", "c"]), joined(["a"])
-    ('a, b and c', 'a')
-    """
-    return " and ".join(filter(None, [", ".join(words[:-1]), words[-1]])) if words else ""
-
-
-def _is_control(char: str) -> bool:
-    return unicodedata.category(char) in ("Cc", "Cs") or char in _DIRECTION
-
-
-def check_place(path: Path) -> Path:
-    """Refuse a file that cannot be written, before any work is done for it; return where to write."""
+def check_writable(path: Path) -> Path:
+    """Return where to write; refuse a file that cannot be written, before any work is done for it."""
     target = Path(os.path.realpath(path)) if path.is_symlink() else path  # a link stays a link
     if target.is_dir():
         raise OutputError(f"{path}: is a folder. Give the name of a file.")
@@ -64,25 +38,51 @@ def _unfinished(path: Path) -> Path:
 
 
 @contextmanager
-def replacing(path: Path) -> Iterator[TextIO]:
-    """A text file that takes its name only when it is whole."""
+def open_replacement(path: Path) -> Iterator[TextIO]:
+    """Open a text file that takes its name only when it is complete."""
     # What UTF-8 cannot hold (half of a surrogate pair) is written as its escape, which JSON reads back.
-    with _replacing(path, "x", encoding="utf-8", errors="backslashreplace", newline="") as file:
+    with _replacement(path, "x", encoding="utf-8", errors="backslashreplace", newline="") as file:
         yield file
 
 
-def write_whole(path: Path, content: bytes) -> None:
-    """Write a file that is whole or not there, and the folders that lead to it."""
+def write_file(path: Path, content: bytes) -> None:
+    """Write a file that is complete or not there, and the folders that lead to it."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise OutputError(f"{path.parent}: cannot be made: {error.strerror or error}.") from error
-    with _replacing(path, "xb") as file:
+    with _replacement(path, "xb") as file:
         file.write(content)
 
 
+def write_json(path: Path, value: Any, *, indent: int | None = None) -> None:
+    """Write one value as JSON, complete or not at all; see `json_ready`."""
+    with open_replacement(path) as file:
+        json.dump(json_ready(value), file, allow_nan=False, ensure_ascii=False, indent=indent)
+        file.write("\n")
+
+
+def json_ready(value: Any) -> Any:
+    """Return a value as JSON can hold it: numbers that are not finite become null, unknown things their text.
+
+    >>> json_ready({"a": (1, float("nan")), 2: Path("x")})
+    {'a': [1, None], '2': 'x'}
+    """
+    if is_dataclass(value) and not isinstance(value, type):
+        return json_ready(asdict(value))
+    if isinstance(value, dict):
+        return {str(key): json_ready(part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [json_ready(part) for part in value]
+    if hasattr(value, "dtype") and hasattr(value, "tolist"):
+        return json_ready(value.tolist())
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value if isinstance(value, str | int | float | None) else str(value)
+
+
 @contextmanager
-def _replacing(path: Path, mode: str, **options: str) -> Iterator[Any]:
+def _replacement(path: Path, mode: str, **options: str) -> Iterator[Any]:
     unfinished = _unfinished(path)
     try:
         with unfinished.open(mode, **options) as file:  # type: ignore[call-overload]

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
+from bmcd.errors import InputError
 from bmcd.mallows.distances import check_ranks
 from bmcd.mallows.footrule_scan import MAX_TABLE_ITEMS
 from bmcd.mallows.latent import users as scan_users
@@ -48,13 +49,13 @@ class _Problem:
         self.indices = matrix.indices.astype(np.int64)
         self.n_users, self.n_items = matrix.shape
         if self.n_items > MAX_TABLE_ITEMS:
-            raise ValueError(
+            raise InputError(
                 f"the exact sums keep tables of 4 n^2 bytes and are offered up to n = {MAX_TABLE_ITEMS} items, "
                 f"but there are {self.n_items}. Keep the most clicked ones."
             )
         self.rho = np.atleast_2d(check_ranks(rho, "rho"))
         if self.rho.ndim != 2 or self.rho.shape[1] != self.n_items:
-            raise ValueError(
+            raise InputError(
                 f"rho has shape {np.shape(rho)}, but the clicks are on {self.n_items} items: "
                 "pass one ranking of the items, or one row for each cluster."
             )
@@ -73,13 +74,13 @@ def click_matrix(clicks: Any) -> sparse.csr_array:
     if not sparse.issparse(matrix):
         matrix = np.asarray(matrix)
         if matrix.ndim != 2:
-            raise ValueError(f"clicks must be users x items, but the array has shape {matrix.shape}.")
+            raise InputError(f"clicks must be users x items, but the array has shape {matrix.shape}.")
         if matrix.dtype.kind == "f" and np.isnan(matrix).any():
             user, item = np.argwhere(np.isnan(matrix))[0]
-            raise ValueError(f"clicks hold NaN at user {user}, item {item}: pass 0 or False for no click.")
+            raise InputError(f"clicks hold NaN at user {user}, item {item}: pass 0 or False for no click.")
         matrix = matrix != 0
     if matrix.shape[1] < 1:
-        raise ValueError("clicks must have at least one item.")
+        raise InputError("clicks must have at least one item.")
     csr = sparse.csr_array(matrix)
     csr.sum_duplicates()
     csr.eliminate_zeros()
@@ -89,11 +90,11 @@ def click_matrix(clicks: Any) -> sparse.csr_array:
 def _check_alpha(alpha: ArrayLike, n_clusters: int) -> NDArray[np.float64]:
     values = np.asarray(alpha, dtype=np.float64)
     if values.ndim > 1 or (values.ndim == 1 and values.size not in (1, n_clusters)):
-        raise ValueError(
+        raise InputError(
             f"alpha has shape {values.shape}, but rho has {n_clusters} clusters: pass one number, or one for each."
         )
     if not np.all(np.isfinite(values)) or np.any(values < 0):
-        raise ValueError(f"alpha must be finite and at least 0, but it is {values.tolist()}.")
+        raise InputError(f"alpha must be finite and at least 0, but it is {values.tolist()}.")
     return np.broadcast_to(values, (n_clusters,)).copy()
 
 
@@ -163,7 +164,7 @@ def top_probabilities(
     True
     """
     if not isinstance(k, int | np.integer) or isinstance(k, bool) or k < 1:
-        raise ValueError(f"k must be a whole number of at least 1, but it is {k!r}.")
+        raise InputError(f"k must be a whole number of at least 1, but it is {k!r}.")
     problem = _Problem(clicks, rho, alpha, rank_scale)
     out = np.empty((problem.n_users, problem.n_items, problem.n_clusters))
     with _threads_for(problem.n_users):
@@ -207,19 +208,19 @@ def sample_latent(
     problem = _Problem(clicks, rho, alpha, rank_scale)
     if labels is None:
         if problem.n_clusters > 1:
-            raise ValueError(
+            raise InputError(
                 f"rho has {problem.n_clusters} clusters: pass labels, the cluster (0, 1, ...) of each user."
             )
         labels = np.zeros(problem.n_users, np.int64)
     cluster_of = np.asarray(labels)
     if cluster_of.shape != (problem.n_users,) or cluster_of.dtype.kind not in "iu":
-        raise ValueError(
+        raise InputError(
             f"labels must be {problem.n_users} whole numbers, one for each user, "
             f"but they have shape {cluster_of.shape} and type {cluster_of.dtype}."
         )
     bad = np.flatnonzero((cluster_of < 0) | (cluster_of >= problem.n_clusters))
     if bad.size:
-        raise ValueError(
+        raise InputError(
             f"labels go from 0 to {problem.n_clusters - 1}, but user {bad[0]} has {cluster_of[bad[0]]}."
         )
     key = stream_key(seed)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from bmcd.errors import InputError
 from bmcd.mallows.distances import DISTANCES, check_distance
 from bmcd.sampling.paper.cache import (
     PaperCache,
@@ -93,20 +94,20 @@ class PaperSampler:
         check_distance(distance)
         n_items, n_users = data.scale.size, data.user_start.size - 1
         if n_clusters < 1:
-            raise ValueError(f"n_clusters must be at least 1, but it is {n_clusters}.")
+            raise InputError(f"n_clusters must be at least 1, but it is {n_clusters}.")
         if ranks_move not in RANKS_MOVES:
-            raise ValueError(f"ranks_move is {ranks_move!r}: choose one of {', '.join(RANKS_MOVES)}.")
+            raise InputError(f"ranks_move is {ranks_move!r}: choose one of {', '.join(RANKS_MOVES)}.")
         if alpha_update < 1:
-            raise ValueError(f"alpha_update must be at least 1 (1 = in every sweep), but it is {alpha_update}.")
+            raise InputError(f"alpha_update must be at least 1 (1 = in every sweep), but it is {alpha_update}.")
         largest_leap = max(1, n_items - 1)
         if leap_size is None:
             leap_size = max(1, n_items // 5)
         elif not 1 <= leap_size <= largest_leap:
-            raise ValueError(f"leap_size is {leap_size}: with {n_items} items choose one of 1 to {largest_leap}.")
+            raise InputError(f"leap_size is {leap_size}: with {n_items} items choose one of 1 to {largest_leap}.")
         if max_alpha is not None and not 0 < max_alpha < np.inf:
-            raise ValueError(f"max_alpha must be a positive number or None, but it is {max_alpha}.")
+            raise InputError(f"max_alpha must be a positive number or None, but it is {max_alpha}.")
         if distance != "footrule" and not np.array_equal(data.scale, np.arange(1, n_items + 1)):
-            raise ValueError(
+            raise InputError(
                 f"the data have a stretched rank scale, and the distance is {distance!r}: only the footrule has a "
                 "rank scale; make the data with rank_scale='linear' or use distance='footrule'."
             )
@@ -214,14 +215,14 @@ class PaperSampler:
         }
         for name, shape in shapes.items():
             if getattr(state, name).shape != shape:
-                raise ValueError(f"state.{name} has shape {getattr(state, name).shape}, not {shape}.")
+                raise InputError(f"state.{name} has shape {getattr(state, name).shape}, not {shape}.")
         if self.n_users and not 0 <= state.labels.min() <= state.labels.max() < self.n_clusters:
-            raise ValueError(f"state.labels must be 0 to {self.n_clusters - 1}.")
+            raise InputError(f"state.labels must be 0 to {self.n_clusters - 1}.")
         if not (state.tau > 0).all():
-            raise ValueError(f"state.tau must be positive, but it is {state.tau.tolist()}.")
+            raise InputError(f"state.tau must be positive, but it is {state.tau.tolist()}.")
         for c in range(self.n_clusters):
             if not (0 < state.alpha[c] <= self.max_alpha and np.isfinite(state.alpha[c])):
-                raise ValueError(self._alpha_refused(c, float(state.alpha[c])))
+                raise InputError(self._alpha_refused(c, float(state.alpha[c])))
 
     def _alpha_refused(self, c: int, alpha: float) -> str:
         advice = "alpha must be positive and finite"
@@ -247,7 +248,7 @@ class PaperSampler:
         ):
             bad = invert_ranks(ranks, order)
             if bad >= 0:
-                raise ValueError(
+                raise InputError(
                     f"state.{name}[{bad}] is not a ranking: it must hold each of 1..{self.n_items} once."
                 )
         n_clicked = np.diff(self._data.user_start)
@@ -255,7 +256,7 @@ class PaperSampler:
         low = np.flatnonzero(state.ranks[owner, self._data.user_items] > n_clicked[owner])
         if low.size:
             j, item = int(owner[low[0]]), int(self._data.user_items[low[0]])
-            raise ValueError(
+            raise InputError(
                 f"state.ranks[{j}] gives item {item} the rank {state.ranks[j, item]}, but user {j} clicked it: "
                 f"the {n_clicked[j]} clicked items must have the ranks 1 to {n_clicked[j]}."
             )
@@ -285,5 +286,5 @@ def _numbers(given: NDArray[np.int64] | None, size: int, name: str) -> NDArray[n
         return np.arange(size, dtype=np.int64)
     numbers = np.array(given, dtype=np.int64)
     if numbers.shape != (size,) or (numbers < 0).any() or np.unique(numbers).size != size:
-        raise ValueError(f"{name} must be {size} different whole numbers, 0 or more.")
+        raise InputError(f"{name} must be {size} different whole numbers, 0 or more.")
     return numbers

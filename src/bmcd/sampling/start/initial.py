@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
+from bmcd.errors import InputError
 from bmcd.mallows.distances import check_distance
 from bmcd.mallows.rank_scale import scale_values
 from bmcd.sampling.priors import Priors
@@ -103,9 +104,9 @@ def initial_state(
     check_distance(distance, rank_scale)
     starts: dict[str, Callable[..., ChainState]] = {"kmeans": _kmeans, "popularity": _popularity, "random": _random}
     if start not in starts:
-        raise ValueError(f"start is {start!r}: choose one of {', '.join(STARTS)}.")
+        raise InputError(f"start is {start!r}: choose one of {', '.join(STARTS)}.")
     if (rounds := operator.index(em_rounds)) < 0:
-        raise ValueError(f"em_rounds must be 0 or more, but it is {rounds}.")
+        raise InputError(f"em_rounds must be 0 or more, but it is {rounds}.")
     matrix = binary_matrix(clicks)
     scale_values(matrix.shape[1], rank_scale)  # refuses a bad scale, whatever the start
     n_clusters = check_n_clusters(n_clusters, matrix.shape[0], "n_clusters")

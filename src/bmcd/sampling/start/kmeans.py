@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from bmcd.errors import InputError
 from bmcd.sampling.start.click_orders import binary_matrix, click_counts
 
 __all__ = ["check_n_clusters", "kmeans_distances", "kmeans_inertia"]
@@ -26,7 +27,7 @@ def check_n_clusters(n_clusters: int, n_users: int, name: str) -> int:
     """A whole number from 1 to ``n_users``, or an error that calls it ``name``."""
     n = operator.index(n_clusters)
     if not 1 <= n <= n_users:
-        raise ValueError(
+        raise InputError(
             f"{name} is {n}, but there are {n_users} users: choose from 1 to {n_users}, or a cluster is empty."
         )
     return n

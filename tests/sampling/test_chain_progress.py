@@ -4,8 +4,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from bmcd.sampling import progress
-from bmcd.sampling.progress import open_candidate_progress, open_progress
+from bmcd.sampling import chain_progress as progress
+from bmcd.sampling.chain_progress import open_candidate_progress, open_progress
 
 
 def chains(*next_sweeps):

@@ -1,13 +1,12 @@
-"""One line on standard error while a run lasts: how far, how fast, how long still, and how the chains agree.
+"""How far the chains of a run are, in one line: sweeps done, speed, time left, and how the chains agree.
 
 Or, where several numbers of clusters are tried, which of them is under way.
 """
 
 from __future__ import annotations
 
-import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol
 
@@ -15,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bmcd.sampling.draws import ChainRecord
+from bmcd.system.progress import clock, is_wanted, open_bar
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bar
@@ -40,7 +40,7 @@ def open_progress(progress: bool | Progress | None, records: Sequence[ChainRecor
     if progress is not None and not isinstance(progress, bool):
         yield progress
         return
-    if not _wanted(progress):
+    if not is_wanted(progress):
         yield _Silent()
         return
     with _bar(progress) as bar:
@@ -51,8 +51,8 @@ def open_progress(progress: bool | Progress | None, records: Sequence[ChainRecor
 
 @contextmanager
 def open_candidate_progress(progress: bool | None, candidates: Sequence[int]) -> Iterator[CandidateProgress | None]:
-    """One bar over numbers of clusters, to be told of each before its turn and to be given to its fit."""
-    if not _wanted(progress):
+    """Show one bar over numbers of clusters, to be told of each before its turn and to be given to its fit."""
+    if not is_wanted(progress):
         yield None
         return
     with _bar(progress) as bar:
@@ -68,7 +68,7 @@ class CandidateProgress:
         self.bar, self.candidates, self.position = bar, candidates, 0
         # Sweeps take about the same time whatever the number of clusters; starts and scores are linear in it.
         self.work = [WORK_OF_SWEEPS + c for c in candidates]
-        self.total, self.began, self.shown = sum(self.work), time.monotonic(), -np.inf
+        self.total, self.began, self.last_shown = sum(self.work), time.monotonic(), -np.inf
         self.task = bar.add_task("starting", total=self.total, text="")
 
     def start(self, c: int) -> None:
@@ -78,9 +78,9 @@ class CandidateProgress:
 
     def update(self, records: Sequence[ChainRecord], seconds_left: float | None) -> None:
         """Show how far the chains of this candidate are, unless it was shown just now."""
-        if time.monotonic() - self.shown >= SECONDS_BETWEEN:
-            part = done(records) / sum(record.plan.n_sweeps for record in records)
-            self._show(sum(self.work[: self.position]) + part * self.work[self.position])
+        if time.monotonic() - self.last_shown >= SECONDS_BETWEEN:
+            share = sweeps_done(records) / sum(record.plan.n_sweeps for record in records)
+            self._show(sum(self.work[: self.position]) + share * self.work[self.position])
 
     def finish(self) -> None:
         """Say that all are done."""
@@ -89,56 +89,22 @@ class CandidateProgress:
         self.bar.refresh()
 
     def _show(self, n_done: float) -> None:
-        self.shown = time.monotonic()
+        self.last_shown = time.monotonic()
         c = self.candidates[self.position]
         text = f"{self.position}/{len(self.candidates)} candidates"
         if n_done > 0:
-            text += f" · {_clock((self.shown - self.began) / n_done * (self.total - n_done))} left"
+            text += f" · {clock((self.last_shown - self.began) / n_done * (self.total - n_done))} left"
         name = "1 cluster" if c == 1 else f"{c} clusters"
         self.bar.update(self.task, completed=n_done, description=name, text=text)
         self.bar.refresh()
 
 
-def _wanted(progress: bool | None) -> bool:
-    return sys.stderr.isatty() if progress is None else progress
-
-
 def _bar(progress: bool | None) -> Bar:
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn
+    from rich.progress import BarColumn, TextColumn
 
-    console = Console(stderr=True, force_terminal=progress or None)
     columns = (TextColumn("{task.description}"), BarColumn(bar_width=8), TextColumn("{task.fields[text]}"))
     # Refreshed by hand: a thread of its own would take time from the chains.
-    return Progress(*columns, console=console, auto_refresh=False)
-
-
-def _clock(seconds: float) -> str:
-    whole = int(seconds)
-    return f"{whole // 3600}:{whole // 60 % 60:02}:{whole % 60:02}"
-
-
-def say(progress: bool | None, text: str) -> None:
-    """Print a line to standard error, where a bar would be shown."""
-    if progress or (progress is None and sys.stderr.isatty()):
-        print(text, file=sys.stderr, flush=True)
-
-
-@contextmanager
-def counting(progress: bool | None, what: str, total: int) -> Iterator[Callable[[int], None]]:
-    """A bar for work that is counted: call what is given with how many are done. Shown as in `open_progress`."""
-    if progress is False or (progress is None and not sys.stderr.isatty()):
-        yield lambda done: None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
-    from rich.progress import Progress as Bar
-
-    console = Console(stderr=True, force_terminal=progress or None)
-    columns = (TextColumn(what), BarColumn(bar_width=24), MofNCompleteColumn(), TimeRemainingColumn())
-    with Bar(*columns, console=console, transient=True) as bar:
-        task = bar.add_task(what, total=total)
-        yield lambda done: bar.update(task, completed=done)
+    return open_bar(progress, *columns, refresh=False)
 
 
 class _Silent:
@@ -150,39 +116,39 @@ class _Line:
     def __init__(self, bar: Bar, records: Sequence[ChainRecord]) -> None:
         self.bar = bar
         self.total = sum(record.plan.n_sweeps for record in records)
-        self.began, self.done_before = time.monotonic(), done(records)
-        self.shown = -np.inf
+        self.began, self.done_before = time.monotonic(), sweeps_done(records)
+        self.last_shown = -np.inf
         self.task = bar.add_task("starting", total=self.total, text="")
 
     def update(self, records: Sequence[ChainRecord], seconds_left: float | None) -> None:
         """Show it, unless it was shown just now."""
-        if time.monotonic() - self.shown >= SECONDS_BETWEEN:
+        if time.monotonic() - self.last_shown >= SECONDS_BETWEEN:
             self.show(records, seconds_left)
 
     def show(self, records: Sequence[ChainRecord], seconds_left: float | None) -> None:
         """Show it."""
-        self.shown = time.monotonic()
-        n_done = done(records)
-        rate = (n_done - self.done_before) / max(self.shown - self.began, 1e-9)
+        self.last_shown = time.monotonic()
+        n_done = sweeps_done(records)
+        rate = (n_done - self.done_before) / max(self.last_shown - self.began, 1e-9)
         text = describe(records, rate, seconds_left)
         phase = "drawing" if all(r.next_sweep >= r.plan.warmup for r in records) else "warm-up"
         self.bar.update(self.task, completed=n_done, description=phase, text=text)
         self.bar.refresh()
 
 
-def done(records: Sequence[ChainRecord]) -> int:
-    """Sweeps done, over all chains."""
+def sweeps_done(records: Sequence[ChainRecord]) -> int:
+    """Return the number of sweeps done, over all chains."""
     return sum(record.next_sweep for record in records)
 
 
 def describe(records: Sequence[ChainRecord], rate: float, seconds_left: float | None) -> str:
-    """Sweeps done, speed, time left, and R-hat of the log joint so far, in at most 60 columns or so."""
-    n_done, total = done(records), sum(record.plan.n_sweeps for record in records)
+    """Return sweeps done, speed, time left, and R-hat of the log joint so far, in at most 60 columns or so."""
+    n_done, total = sweeps_done(records), sum(record.plan.n_sweeps for record in records)
     parts = [f"{n_done:,}/{total:,} sweeps"]
     if rate > 0:
         left = (total - n_done) / rate
         left = left if seconds_left is None else min(left, max(seconds_left, 0.0))
-        parts += [f"{rate:,.1f}/s", f"{_clock(left)} left"]
+        parts += [f"{rate:,.1f}/s", f"{clock(left)} left"]
     kept = min(record.n_kept for record in records)
     if kept >= 8:
         log_joint = np.stack([record.traces["log_joint"][:kept] for record in records])
@@ -191,7 +157,7 @@ def describe(records: Sequence[ChainRecord], rate: float, seconds_left: float | 
 
 
 def rough_rhat(values: NDArray[np.float64]) -> float:
-    """Split R-hat of [chain, draw], without ranks: a figure to watch, not the verdict, which is ArviZ's.
+    """Return split R-hat of [chain, draw], without ranks: a figure to watch, not the verdict, which is ArviZ's.
 
     (Importing ArviZ takes two seconds, which a run on two cores should not lose to its own display.)
 
