@@ -24,6 +24,7 @@ from bmcd.errors import InputError, InputTypeError
 from bmcd.sampling.chain_progress import open_candidate_progress
 from bmcd.sampling.posterior import sample_posterior
 from bmcd.sampling.priors import Priors
+from bmcd.sampling.run import Run
 from bmcd.sampling.start.kmeans import kmeans_inertia
 
 __all__ = ["ClusterChoice", "choose_n_clusters", "find_elbow"]
@@ -111,18 +112,8 @@ def choose_n_clusters(
         for c in wanted:
             if shown is not None:
                 shown.start(c)
-            fitted = sample_posterior(
-                training,
-                c,
-                priors=priors,
-                rank_scale=rank_scale,
-                draws=draws,
-                warmup=warmup,
-                chains=chains,
-                seed=seed,
-                n_threads=n_threads,
-                progress=False if shown is None else shown,
-            )
+            run = Run(draws, warmup, chains, 1, seed, n_threads, False if shown is None else shown)
+            fitted = sample_posterior(training, c, run, priors=priors, rank_scale=rank_scale)
             if fitted.stopped == "interrupted":
                 # A candidate with fewer draws than the others is not to be compared with them.
                 raise KeyboardInterrupt(f"stopped by Ctrl-C at {c} clusters; no candidate is recommended.")

@@ -27,6 +27,7 @@ from bmcd.sampling import diagnostics
 from bmcd.sampling.draws import Draws
 from bmcd.sampling.posterior import sample_posterior
 from bmcd.sampling.priors import Priors
+from bmcd.sampling.run import Run
 from bmcd.simulation import Simulation
 from bmcd.system.progress import tell
 
@@ -137,6 +138,7 @@ class BMCD(BaseEstimator):  # type: ignore[misc]
         count_k
             Only for other distances than the footrule: the k that `recommend` will be asked for (5 and 10).
         """
+        run = Run(draws, warmup, chains, thin, seed, n_threads, progress, checkpoint, max_time=max_time)
         clicks = clicks if isinstance(clicks, Clicks) else Clicks.from_frame(clicks)
         choice = None
         n_clusters = self.n_clusters
@@ -156,31 +158,23 @@ class BMCD(BaseEstimator):  # type: ignore[misc]
             n_clusters = choice.recommended
             tell(progress, choice.reason)
         counted = () if self.distance == "footrule" else COUNTED
-        found = sample_posterior(
+        drawn = sample_posterior(
             clicks,
             n_clusters,
+            run,
             priors=self.priors,
             distance=self.distance,
             rank_scale=self.rank_scale,
             sampler=self.sampler,
             start=self.start,
-            draws=draws,
-            warmup=warmup,
-            thin=thin,
-            chains=chains,
-            seed=seed,
-            n_threads=n_threads,
-            progress=progress,
-            checkpoint=checkpoint,
-            max_time=max_time,
             count_k=counted if count_k is None else tuple(check_k(k) for k in count_k),
             alpha_update=self.alpha_update,
             ranks_move=self.ranks_move,
         )
-        self._learn(clicks, found, choice)
-        if found.stopped != "finished":
+        self._learn(clicks, drawn, choice)
+        if drawn.stopped != "finished":
             warnings.warn(
-                f"The fit was {found.note} It has {found.n_draws} of {draws} draws of each chain.",
+                f"The fit was {drawn.note} It has {drawn.n_draws} of {draws} draws of each chain.",
                 FitWarning,
                 stacklevel=2,
             )

@@ -22,8 +22,10 @@ from bmcd.mallows.distances import check_distance
 from bmcd.mallows.rank_scale import scale_values
 from bmcd.models.bmcd import BMCD
 from bmcd.sampling import store
-from bmcd.sampling.draws import TRACES, Draws, Plan, Problem, rank_dtype
+from bmcd.sampling.draws import MIXTURE, Draws
 from bmcd.sampling.priors import Priors
+from bmcd.sampling.run import Plan
+from bmcd.sampling.schema import Problem
 from bmcd.system.text import shown
 
 LIBRARIES = ("pandas", "polars", "pyarrow")
@@ -34,7 +36,7 @@ def save(model: BMCD, path: str | Path, clicks: bool = True) -> None:
     """Write a fitted model; see `BMCD.save`."""
     draws, learned = model.draws_, model.clicks_
     of, plan = draws.problem, draws.plan
-    arrays: dict[str, NDArray[Any]] = {f"draws/{name}": getattr(draws, name) for name in TRACES}
+    arrays: dict[str, NDArray[Any]] = {f"draws/{name}": getattr(draws, name) for name in MIXTURE.traces}
     arrays["draws/warmup_log_joint"], arrays["draws/n_tallied"] = draws.warmup_log_joint, draws.n_tallied
     arrays["items/ids"] = _packed([_plain(own) for own in learned.items.tolist()])
     if learned.titles is not None and learned.titled is not None:
@@ -132,12 +134,11 @@ def _draws(
     alpha = arrays["draws/alpha"]
     if alpha.ndim != 3 or not 1 <= alpha.shape[1] <= plan.draws:
         raise ValueError(f"the draws of alpha have shape {alpha.shape}")
-    sizes = {**problem.sizes, "probed": arrays["draws/probe"].shape[-1]}
+    n_probed = arrays["draws/probe"].shape[-1]
     traces = {}
-    for name, (dtype, dims) in TRACES.items():
-        kind = rank_dtype(problem.n_items) if dtype == "rank" else dtype
-        shape = (plan.n_chains, alpha.shape[1], *(sizes[dim] for dim in dims))
-        traces[name] = _array(arrays, f"draws/{name}", kind, shape)
+    for name, (dtype, dims) in MIXTURE.traces.items():
+        shape = (plan.n_chains, alpha.shape[1], *problem.shape(dims, probed=n_probed))
+        traces[name] = _array(arrays, f"draws/{name}", problem.stored_dtype(dtype), shape)
     for name in ("alpha", "tau", "log_joint", "within_distance"):
         if not np.isfinite(traces[name]).all():
             raise ValueError(f"{name} has values that are not finite")
@@ -174,7 +175,7 @@ def _draws(
 
 def _clicks(arrays: Mapping[str, NDArray[Any]], run: Mapping[str, Any], sizes: Mapping[str, int]) -> Clicks:
     """What the model knows of users and items; without users if they were left out."""
-    expected = {f"draws/{name}" for name in (*TRACES, "warmup_log_joint", "n_tallied")} | {"items/ids"}
+    expected = {f"draws/{name}" for name in (*MIXTURE.traces, "warmup_log_joint", "n_tallied")} | {"items/ids"}
     of_users = {"clicks/users", "clicks/starts", "clicks/items"}
     there = set(arrays) - {"items/titles", "draws/tally"}
     if there not in (expected, expected | of_users):
