@@ -72,9 +72,8 @@ def run(toy=None, **changes):
     tally = RankCounts(np.ones(N_USERS, int), N_ITEMS, (1, 2))
     kept = {"problem": PROBLEM, "probe": probe, "tally": tally}
     kept |= {name: changes.pop(name) for name in kept if name in changes}
-    return loop.run_chains(
-        lambda chain: toy, start, Recording(**kept), Run(**{"progress": False, **PLAN, **changes})
-    )
+    run_options = {"progress": False, **PLAN, **changes}
+    return loop.run_chains(lambda chain: toy, start, Recording(**kept), Run(**run_options))
 
 
 def same(one, two):

@@ -42,7 +42,7 @@ def test_probabilities_are_the_average_over_draws(clicks, scale, monkeypatch):
     monkeypatch.setattr("bmcd.prediction.predictor.NEGLIGIBLE", 0.0)
     found = Predictor(draws).predict(clicks.matrix, k)
     np.testing.assert_allclose(found.probability, expected, atol=1e-12)
-    np.testing.assert_allclose(found.mean_rank, mean_rank, atol=1e-11)
+    np.testing.assert_allclose(found.tie_breaker, mean_rank, atol=1e-11)
 
 
 def test_nothing_but_the_clicks_of_a_user_matters(clicks, draws):

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-# A dtype and the names of the dimensions. The dtype "rank" is int64 in a state; on disk and in draws it is the smallest
-# that holds all ranks.
+# A dtype and the names of the dimensions. The dtype "rank" is int64 in a state, and the smallest that holds all
+# ranks on disk and in draws.
 Field = tuple[str, tuple[str, ...]]
 
 
