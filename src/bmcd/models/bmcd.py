@@ -170,7 +170,7 @@ class BMCD(ProbabilityModel):
         self._learn(clicks, drawn, choice)
         if drawn.stopped != "finished":
             warnings.warn(
-                f"The fit was {drawn.note} It has {drawn.n_draws} of {draws} draws of each chain.",
+                f"The fit was {drawn.note} {drawn.resume}".strip(),
                 FitWarning,
                 stacklevel=2,
             )

@@ -30,6 +30,7 @@ class ChainDraws:
     version: str
     stopped: Stopped = "finished"
     note: str = ""  # in words, if it did not go to the end
+    resume: str = ""  # in words, how to go on from a checkpoint
     caveat: str = ""  # in words, if the draws are of an approximation to the model
 
     @property

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 from bmcd import __version__
-from bmcd.errors import TimeBudgetError
+from bmcd.errors import Interrupted, TimeBudgetError
 from bmcd.sampling.chain_progress import Progress, open_progress
 from bmcd.sampling.checkpoint import Checkpoint
 from bmcd.sampling.draws import Stopped
@@ -102,11 +102,11 @@ def run_chains(
 
 def _result(records: list[ChainRecord], run: Run, stopped: Stopped, rate: float, file: Checkpoint | None) -> Any:
     if stopped == "finished":
-        return draws_of(records, run.seed, __version__, stopped, "")
+        return draws_of(records, run.seed, __version__)
     plan, kept = records[0].plan, [record.n_kept for record in records]
     why = "stopped by Ctrl-C" if stopped == "interrupted" else f"stopped by the time budget of {run.max_time:g} s"
     is_kept = file is not None and file.up_to_date
-    resume = f" To go on, run the same again: the checkpoint {file.path} has it all." if file and is_kept else ""
+    resume = f"To go on, run the same again: the checkpoint {file.path} has it all." if file and is_kept else ""
     if min(kept) == 0:
         behind = min(records, key=lambda record: record.next_sweep)
         needed = sum(max(0, plan.warmup + plan.thin - record.next_sweep) for record in records)
@@ -116,12 +116,13 @@ def _result(records: list[ChainRecord], run: Run, stopped: Stopped, rate: float,
             f" and the first draw comes after {plan.warmup} of warm-up and {plan.thin} more{how_long}."
         )
         if stopped == "interrupted":
-            raise KeyboardInterrupt(text + resume)
-        raise TimeBudgetError(text + (resume or " Give max_time more, or less warm-up; a checkpoint keeps it all."))
+            raise Interrupted(text, resume)
+        advice = resume or "Give max_time more, or less warm-up; a checkpoint keeps it all."
+        raise TimeBudgetError(f"{text} {advice}")
     note = f"{why} after {min(kept)} of {plan.draws} draws of each chain."
     if cut := sum(kept) - min(kept) * len(kept):
         note += f" {cut} draws were cut so that all chains are equally long."
-    return draws_of(records, run.seed, __version__, stopped, note + resume)
+    return draws_of(records, run.seed, __version__, stopped, note, resume)
 
 
 class _Chains:

@@ -179,7 +179,14 @@ class ChainRecord:
         return record
 
 
-def draws_of(records: list[ChainRecord], seed: int, version: str, stopped: Stopped, note: str) -> Any:
+def draws_of(
+    records: list[ChainRecord],
+    seed: int,
+    version: str,
+    stopped: Stopped = "finished",
+    note: str = "",
+    resume: str = "",
+) -> Any:
     """Return the draws of all chains, cut to the shortest, as the schema's own kind of draws."""
     kept, recording = min(record.n_kept for record in records), records[0].recording
     tallies = [record.tally for record in records if record.tally is not None]
@@ -194,4 +201,5 @@ def draws_of(records: list[ChainRecord], seed: int, version: str, stopped: Stopp
         version=version,
         stopped=stopped,
         note=note,
+        resume=resume,
     )
