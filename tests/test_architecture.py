@@ -11,7 +11,7 @@ MOST_AT_THE_TOP = 10
 
 
 def modules_in_order():
-    """The dotted names of the modules in the order of docs/architecture.md; a room itself comes after its modules."""
+    """The dotted names of the modules in the order of docs/architecture.md; a room comes after its modules."""
     text = (ROOT / "docs" / "architecture.md").read_text()
     tree = text.split("```")[1]
     order, rooms = [], []  # rooms: (indent, dotted name) of those that are open
@@ -93,9 +93,10 @@ def test_few_modules_stand_at_the_top():
     assert len([path for path in PACKAGE.glob("*.py") if path.name != "__init__.py"]) <= MOST_AT_THE_TOP
 
 
-@pytest.mark.parametrize(
-    "room", sorted(path.parent for path in PACKAGE.rglob("__init__.py") if path.parent != PACKAGE)
-)
+ROOMS = sorted(path.parent for path in PACKAGE.rglob("__init__.py") if path.parent != PACKAGE)
+
+
+@pytest.mark.parametrize("room", ROOMS)
 def test_every_room_says_what_it_is_for(room):
     first = ast.get_docstring(ast.parse((room / "__init__.py").read_text())).splitlines()[0]
     assert "know" in first.lower(), f"{room.name}: say what the room is for, and what it may not know"

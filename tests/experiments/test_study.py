@@ -58,10 +58,10 @@ def test_tasks_run_one_at_a_time_where_they_must(tmp_path, monkeypatch):
 
 def test_a_missing_package_is_named_before_any_work(tmp_path, monkeypatch):
     monkeypatch.setattr(study, "find_spec", lambda package: None)
-    with pytest.raises(StudyError, match=r"implicit: pip install 'bmcd\[baselines\]'"):
+    with pytest.raises(StudyError, match=r'implicit: pip install "bmcd\[baselines\]"'):
         Chained().reproduce(tmp_path)
     assert not list(tmp_path.iterdir())
-    with pytest.raises(StudyError, match=r"pip install 'bmcd\[spark\]'"):
+    with pytest.raises(StudyError, match=r'pip install "bmcd\[spark\]"'):
         require_package("no_such_package", "spark")
 
 

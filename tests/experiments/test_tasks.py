@@ -142,7 +142,9 @@ def test_ctrl_c_ends_the_workers_and_keeps_what_is_done(tmp_path):
     command = [sys.executable, str(script), str(folder), os.path.dirname(__file__)]
     # A test run started in the background ignores SIGINT, and its children would too.
     heed = lambda: signal.signal(signal.SIGINT, signal.default_int_handler)  # noqa: E731
-    with subprocess.Popen(command, stderr=subprocess.PIPE, start_new_session=True, preexec_fn=heed) as process:
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}  # where the folder experiments is
+    options = {"stderr": subprocess.PIPE, "start_new_session": True, "preexec_fn": heed, "env": environment}
+    with subprocess.Popen(command, **options) as process:
         while not (folder / "quick.json").exists() and process.poll() is None:
             time.sleep(0.05)
         process.send_signal(signal.SIGINT)
