@@ -35,7 +35,9 @@ from bmcd.mallows.footrule_scan import FLUSH, backward_messages
 from bmcd.mallows.rank_scale import scale_values
 
 DISTANCES = ("footrule", "kendall", "cayley", "hamming")
-SPACING = 0.03  # of the logarithms of neighbouring alphas: below the posterior's spread with 1,000 visits to a taste
+SPACING = (
+    0.03  # of the logarithms of neighbouring alphas: below the posterior's spread with 1,000 visits to a taste
+)
 LOWEST = 0.05  # there no item is 3 % likelier than with alpha = 0
 # At the highest alpha the second item comes first exp(-TOP) times as often as the first, or less often.
 TOP = 20.0

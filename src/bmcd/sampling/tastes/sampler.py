@@ -64,9 +64,7 @@ class TasteSampler:
         of_user, of_item = mean_field(self.data, self.n_tastes, a, self.key, chain, rounds)
         popularity = np.bincount(self.data.user_items, minlength=self.data.n_items) / max(n_clicks, 1)
         item_at = np.argsort(-(of_item.T + 1e-3 * popularity), axis=1, kind="stable").astype(np.int64)
-        scale_index = [
-            best_scale(of_item[item_at[c], c], self.laws, self._log_prior) for c in range(self.n_tastes)
-        ]
+        scale_index = [best_scale(of_item[item_at[c], c], self.laws, self._log_prior) for c in range(self.n_tastes)]
         b = self.priors.first_b()
         if isinstance(self.priors.b, GammaPrior) and n_clicks > 0:
             b = a * self.n_tastes * n_users / n_clicks
@@ -85,8 +83,16 @@ class TasteSampler:
         self.laws.make(near[(near >= 0) & (near < self._log_prior.size)])
         return TasteInfo(
             *taste_sweep(
-                state, self.data, self.laws.log_law, self._log_prior, self._hyper, self.effort,
-                self.key, chain, sweep, warmup,
+                state,
+                self.data,
+                self.laws.log_law,
+                self._log_prior,
+                self._hyper,
+                self.effort,
+                self.key,
+                chain,
+                sweep,
+                warmup,
             )  # fmt: skip
         )
 

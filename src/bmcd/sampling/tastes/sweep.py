@@ -27,7 +27,7 @@ class TasteEffort(NamedTuple):
     """How much a sweep does. Changes the time and the mixing, never the posterior."""
 
     passes: int = 1  # passes over the visits with the rates integrated out
-    swaps: int = 10  # consensus swaps per item and taste
+    swaps: int = 5  # consensus swaps per item and taste
     window: int = 32  # points of the grid among which alpha is drawn
     a_proposals: int = 3
 
@@ -44,11 +44,11 @@ def taste_sweep(state, data, log_law, log_prior, hyper, effort, key, chain, swee
         state.rates, data, q, state.a[0], effort.passes, key, chain, sweep, of_user, of_item
     )
 
-    per_taste = np.empty(n_tastes)
+    per_taste, gaps = np.empty(n_tastes), list_of_gaps(data.n_items)
     log_first, tried, taken, at_edge = 0.0, 0, 0, 0
     for c in range(n_tastes):
         per_taste[c], log_p, swaps_tried, swaps_taken = update_taste(
-            state, c, of_item[:, c].copy(), log_law, log_prior, effort, key, chain, sweep
+            state, c, of_item[:, c].copy(), log_law, log_prior, gaps, effort, key, chain, sweep
         )
         log_first += log_p
         tried += swaps_tried
@@ -70,7 +70,7 @@ def taste_sweep(state, data, log_law, log_prior, hyper, effort, key, chain, swee
 
 
 @numba.njit(cache=True, nogil=True)
-def update_taste(state, c, counts, log_law, log_prior, effort, key, chain, sweep):
+def update_taste(state, c, counts, log_law, log_prior, gaps, effort, key, chain, sweep):
     """Move the consensus and the scale of a taste, given how often each item was visited under it.
 
     Returns the visits, the log density of their items with the prior of consensus and scale, and the swaps proposed and
@@ -81,13 +81,10 @@ def update_taste(state, c, counts, log_law, log_prior, effort, key, chain, sweep
     n_visits = counts.sum()
     n_swaps = effort.swaps * counts.size if n_visits > 0.0 and counts.size > 1 else 0
     open_stream(stream, key, chain, sweep, c, CONSENSUS)
-    gaps = list_of_gaps(counts.size)
     taken = update_consensus(stream, counts, log_law[state.scale_index[c]], item_at, gaps, n_swaps)
     open_stream(stream, key, chain, sweep, c, SCALE)
     counts_at = counts[item_at]
-    state.scale_index[c] = update_scale(
-        stream, state.scale_index[c], counts_at, log_law, log_prior, effort.window
-    )
+    state.scale_index[c] = update_scale(stream, state.scale_index[c], counts_at, log_law, log_prior, effort.window)
     log_p = log_prior[state.scale_index[c]]
     if n_visits > 0.0:
         log_p = log_posterior(counts_at, log_law[state.scale_index[c]], log_p)
