@@ -38,7 +38,7 @@ def test_footrule_on_any_scale(n, scale, log_alpha):
 
 @pytest.mark.parametrize("scale", [*SCALES, "uneven"])
 def test_footrule_is_the_top_1_scan(scale):
-    """With many items, where nothing can be enumerated. The scan gives probabilities, so small ones are compared as such."""
+    """With many items, where nothing can be enumerated. The scan gives probabilities, not their logarithms."""
     n = 150
     if scale == "uneven":
         scale = np.cumsum(np.random.default_rng(0).gamma(0.5, size=n) + 1e-3)
@@ -53,8 +53,8 @@ def test_footrule_is_the_top_1_scan(scale):
 def test_far_ranks_of_sharp_laws_keep_their_logarithms():
     """exp(-4000) is no number, its logarithm is. At n = 40 the sum over rankings is led by few of them.
 
-    For the item at rank n to come first, at a distance of 2 (n - 1), the cheapest rankings shift blocks of the items
-    between; at beta = 10 all others weigh exp(-20) less.
+    For the item at rank n to come first, at a distance of 2 (n - 1), the cheapest rankings shift blocks of the
+    items between; at beta = 10 all others weigh exp(-20) less.
     """
     n, beta = 40, 10.0
     law = footrule_log_law(np.ones(n - 1), beta)

@@ -124,7 +124,7 @@ def test_probabilities_are_read_by_rank(seed, n_tastes):
 
 @numba.njit
 def repeat_visits(rates, data, q, a, passes, key, size, n_tastes, most):
-    """How often each table of visits [item, taste] of the only user came up; tables are numbered in base ``most``."""
+    """How often each table of visits [item, taste] came up; tables are numbers in base ``most``."""
     of_user, of_item = np.empty((1, n_tastes)), np.empty((data.n_items, n_tastes))
     counts = np.zeros(most ** (data.n_items * n_tastes), np.int64)
     for sweep in range(size):
@@ -152,7 +152,8 @@ def test_visits_are_poisson_given_that_clicked_items_have_one(rotating_seed):
         if sum(first) and sum(second):
             mu = [rates[0, c] * q[i, c] for i in (0, 2) for c in (0, 1)]
             terms = [
-                stats.poisson(m).pmf(n) if n < most - 1 else stats.poisson(m).sf(n - 1) for n, m in zip(table, mu)
+                stats.poisson(m).pmf(n) if n < most - 1 else stats.poisson(m).sf(n - 1)
+                for n, m in zip(table, mu, strict=True)
             ]
             law[int("".join(map(str, [*first, 0, 0, *second])), most)] = math.prod(terms)
     assert counts[law == 0].sum() == 0
@@ -209,7 +210,7 @@ def repeat_pass(stream, items, tastes, q, a, size, n_tastes, n_states):
 
 
 def test_collapsed_passes_reach_the_law_of_the_tastes(rotating_seed):
-    """One chain of 200,000 passes over 8 states, judged by the means of 400 batches, |z| < 5.5: false alarm 3e-7."""
+    """One chain of 200,000 passes over 8 states, judged by means of 400 batches, |z| < 5.5: false alarm 3e-7."""
     n_tastes, a, items = 2, 0.4, np.array([0, 1, 1])
     q = np.zeros((2, BLOCK))
     q[:, :2] = [[0.8, 0.3], [0.2, 0.7]]

@@ -2,10 +2,10 @@
 
 The posterior is proportional to exp(sum over items of visits log q(rank of the item)). Two moves:
 
-* items that nobody visited under this taste are shuffled among their ranks: an exact draw, since all orders are alike.
-  Most items of a taste are of this kind;
-* swaps of the items at two ranks. The gap between the ranks is spread evenly over its logarithm, so that near and far
-  exchanges get their share; the pair of ranks is the same before and after, so the proposal is symmetric.
+* items that nobody visited under this taste are shuffled among their ranks: an exact draw, since all orders are
+  alike. Most items of a taste are of this kind;
+* swaps of the items at two ranks. The gap between the ranks is spread evenly over its logarithm, so that near and
+  far exchanges get their share; the pair of ranks is the same before and after, so the proposal is symmetric.
 """
 
 # mypy: disable-error-code="no-untyped-def"
@@ -18,7 +18,8 @@ import numpy as np
 
 from bmcd.system.streams import uniform, uniform_below
 
-# How many equally likely gaps are on the list; n is far below its square, so that the list has no holes that matter.
+# How many equally likely gaps are on the list; n is far below its square, so that the list has no holes that
+# matter.
 GAPS = 256
 
 

@@ -1,7 +1,8 @@
 """Moves of a and b, the shape and the rate of the law of the rates: Metropolis and Gibbs.
 
 a moves with the rates integrated out, given the visits: sum over users and tastes of log Gamma(a + visits) /
-Gamma(a), plus a log(b / (b + 1)) each. So it must stand before the redraw of the rates, and b, which uses them, after it.
+Gamma(a), plus a log(b / (b + 1)) each. So it must stand before the redraw of the rates, and b, which uses them,
+after it.
 """
 
 # mypy: disable-error-code="no-untyped-def"

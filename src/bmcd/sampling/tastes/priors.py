@@ -38,20 +38,21 @@ class GammaPrior:
 class TastePriors:
     """Prior laws of the model with several tastes per user.
 
-    alpha_c ~ Exponential(scale_rate), on the grid of `rank_laws.py`; lambda_jc ~ Gamma(a, b); rho_c uniform over all
-    rankings.
+    alpha_c ~ Exponential(scale_rate), on the grid of `rank_laws.py`; lambda_jc ~ Gamma(a, b); rho_c uniform over
+    all rankings.
 
     Parameters
     ----------
     scale_rate
-        Rate of the prior of alpha. By default 4 / n_items: log q falls by about 2 alpha / n from one rank to the next, and
-        this prior lets it fall by 1/2 on average, whatever n, that is from e to 1 within two items.
+        Rate of the prior of alpha. By default 4 / n_items: log q falls by about 2 alpha / n from one rank to the
+        next, and this prior lets it fall by 1/2 on average, whatever n, that is from e to 1 within two items.
     a
-        Shape of the law of the rates: a number, or a `GammaPrior` to learn it. By default 4 / n_tastes. The smaller, the
-        fewer tastes a user has. Learnt from the clicks it comes out a little too small for good recommendations.
+        Shape of the law of the rates: a number, or a `GammaPrior` to learn it. By default 4 / n_tastes. The
+        smaller, the fewer tastes a user has. Learnt from the clicks it comes out a little too small for good
+        recommendations.
     b
-        Rate of the law of the rates: a number, or a `GammaPrior` to learn it. By default learnt with Gamma(1, 1), which
-        any data outweigh.
+        Rate of the law of the rates: a number, or a `GammaPrior` to learn it. By default learnt with Gamma(1, 1),
+        which any data outweigh.
 
     >>> TastePriors(a=0.1).hyper()
     Hyper(a_shape=0.0, a_rate=0.0, b_shape=1.0, b_rate=1.0)

@@ -1,19 +1,20 @@
-"""The law of the first item of a Mallows ranking: log P(the item at consensus rank r comes first), on a grid of alphas.
+"""The law of the first item: log P(the item at consensus rank r comes first), on a grid of alphas.
 
-**The prior of alpha lives on this grid.** Its points are a factor exp(SPACING) apart, from nearly uniform laws to laws
-in which the best item comes first nearly always; each point carries the prior mass of its cell, bounded by the
-geometric means with its neighbours, and the two outer points carry the tails. So no data can leave the grid: below it
-all laws look like that of the first point, above it like that of the last. A sweep counts the tastes that sit there.
+**The prior of alpha lives on this grid.** Its points are a factor exp(SPACING) apart, from nearly uniform laws to
+laws in which the best item comes first nearly always; each point carries the prior mass of its cell, bounded by
+the geometric means with its neighbours, and the two outer points carry the tails. So no data can leave the grid:
+below it all laws look like that of the first point, above it like that of the last. A sweep counts the tastes that
+sit there.
 
 Footrule, any rank scale: tag rank 1 and scan t = 1, ..., n as in `mallows/footrule_scan.py`. While rank 1 is open,
 m + 1 items and m other ranks are. A step leads to m + 1 in 1 way, to m in 2 m + 2, to m - 1 in m (m + 1). If item t
-takes rank 1, then rank t comes alone: it takes one of the m + 1 items, or stays open; what follows is the scan without a
-tag, whose completions are in a table. One pass forwards gives all n probabilities: O(n^2), in logarithms where they are
-small, hence exact to the last rank at every alpha.
+takes rank 1, then rank t comes alone: it takes one of the m + 1 items, or stays open; what follows is the scan
+without a tag, whose completions are in a table. One pass forwards gives all n probabilities: O(n^2), in logarithms
+where they are small, hence exact to the last rank at every alpha.
 
 * kendall: an item at rank r that comes first passes r - 1 others, whatever comes after: q(r) ~ exp(-theta (r - 1)).
-* cayley: rank 1 is a fixed point with weight Z(n - 1) of Z(n), that is 1 / (1 + (n - 1) exp(-theta)); else all others
-  are alike.
+* cayley: rank 1 is a fixed point with weight Z(n - 1) of Z(n), that is 1 / (1 + (n - 1) exp(-theta)); else all
+  others are alike.
 * hamming: an item is out of place with probability E[d] / n; else the same.
 
 theta = alpha / n.
@@ -141,8 +142,8 @@ class RankLaws:
             )
         if distance == "footrule" and n_items > MAX_ITEMS:
             raise ValueError(
-                f"the exact law of the first item keeps its digits up to {MAX_ITEMS} items, but there are {n_items}. "
-                "Keep the most clicked ones."
+                f"the exact law of the first item keeps its digits up to {MAX_ITEMS} items, "
+                f"but there are {n_items}. Keep the most clicked ones."
             )
         self.n_items = n_items
         self.distance = distance

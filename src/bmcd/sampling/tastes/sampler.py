@@ -81,20 +81,11 @@ class TasteSampler:
         """One sweep. ``warmup`` lets it tune the step of a; after warm-up nothing is tuned."""
         near = state.scale_index[:, None] + self._reach
         self.laws.make(near[(near >= 0) & (near < self._log_prior.size)])
-        return TasteInfo(
-            *taste_sweep(
-                state,
-                self.data,
-                self.laws.log_law,
-                self._log_prior,
-                self._hyper,
-                self.effort,
-                self.key,
-                chain,
-                sweep,
-                warmup,
-            )  # fmt: skip
-        )
+        told = taste_sweep(
+            state, self.data, self.laws.log_law, self._log_prior, self._hyper, self.effort,
+            self.key, chain, sweep, warmup,
+        )  # fmt: skip
+        return TasteInfo(*told)
 
     def first_items(self, state: TasteState) -> NDArray[np.float64]:
         """q[item, taste]: the probability that a visit to the taste clicks the item."""

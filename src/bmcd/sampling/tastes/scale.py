@@ -2,8 +2,9 @@
 
 A window of neighbouring points is laid at random over the present one: each of the WINDOW windows that hold it is
 equally likely. Whatever point of it is drawn next, the same window was as likely from there, so drawing within the
-window in proportion to the posterior leaves the posterior as it is. A window is far wider than the posterior of a taste
-with visits, and only laws in its reach need be made. Without visits the posterior is the prior, and no law is needed.
+window in proportion to the posterior leaves the posterior as it is. A window is far wider than the posterior of a
+taste with visits, and only laws in its reach need be made. Without visits the posterior is the prior, and no law
+is needed.
 """
 
 # mypy: disable-error-code="no-untyped-def"

@@ -5,8 +5,8 @@ Integrating the rates out of the law of a set needs no quadrature. With mu_i = s
     prod over clicked i of (1 - exp(-mu_i)) * prod over the others of exp(-mu_i)
         = sum over subsets B of the clicked of (-1)^|B| exp(-sum over c of lambda_c Q_c(S)),
 
-where S is B with all items that were not clicked and Q_c(S) what taste c gives to S, and the mean of exp(-lambda Q) under
-Gamma(a, b) is (b / (b + Q))^a.
+where S is B with all items that were not clicked and Q_c(S) what taste c gives to S, and the mean of exp(-lambda
+Q) under Gamma(a, b) is (b / (b + Q))^a.
 """
 
 from __future__ import annotations
@@ -40,9 +40,10 @@ def slow_first_item_law(
 
 
 def set_log_probability(clicked: NDArray[np.bool_], rates: Floats, q: Floats) -> float:
-    """log P(a user clicks just these items | rates by taste, q[item, taste]): the law of a set, as the design has it.
+    """log P(a user clicks just these items | rates by taste, q[item, taste]): the law of a set.
 
-    >>> float(np.exp(set_log_probability(np.array([True, False]), np.array([2.0]), np.array([[0.5], [0.5]]))).round(6))
+    >>> clicked, rates, q = np.array([True, False]), np.array([2.0]), np.array([[0.5], [0.5]])
+    >>> round(np.exp(set_log_probability(clicked, rates, q)).item(), 6)  # (1 - 1 / e) / e
     0.232544
     """
     total = 0.0
@@ -57,8 +58,9 @@ def log_joint_of_visits(
 ) -> float:
     """Log density of visits[user, item, taste], consensuses, scales, a and b, the rates integrated out.
 
-    ``log_q`` is [item, taste]; ``log_prior`` holds the prior mass of each taste's alpha. Visits are told apart, so that
-    the ways to share n visits to an item out among tastes are n! / (n_1! n_2! ...) times the one that is counted.
+    ``log_q`` is [item, taste]; ``log_prior`` holds the prior mass of each taste's alpha. Visits are told apart, so
+    that the ways to share n visits to an item out among tastes are n! / (n_1! n_2! ...) times the one that is
+    counted.
     """
     n_users, n_items, n_tastes = visits.shape
     total = math.fsum(log_prior) - n_tastes * math.lgamma(n_items + 1)
@@ -72,7 +74,7 @@ def log_joint_of_visits(
         if isinstance(prior, GammaPrior):
             total += prior.shape * math.log(prior.rate) - math.lgamma(prior.shape)
             total += (prior.shape - 1) * math.log(value) - prior.rate * value
-    return total
+    return float(total)
 
 
 class TinyPosterior(NamedTuple):
@@ -95,7 +97,7 @@ def tiny_posterior(
     rank_scale: str | ArrayLike = "linear",
     nodes: int = 24,
 ) -> TinyPosterior:
-    """Sum over every consensus and every alpha of the grid of one or two tastes; a and b by quadrature if not fixed.
+    """Sum over every consensus and alpha of one or two tastes; a and b by quadrature if they are not fixed.
 
     Feasible to n = 3 or 4 items and a handful of users.
     """
@@ -106,10 +108,9 @@ def tiny_posterior(
     laws.make(np.arange(laws.alphas.size))
     orders = np.array(list(permutations(range(n))))  # item at each rank
     size = len(orders) * laws.alphas.size
-    q = np.empty((len(orders), laws.alphas.size, n))
+    q = np.empty((size, n))
     for which, order in enumerate(orders):
-        q[which][:, order] = np.exp(laws.log_law)
-    q = q.reshape(size, n)
+        q[which * laws.alphas.size : (which + 1) * laws.alphas.size, order] = np.exp(laws.log_law)
     prior = np.tile(np.exp(laws.log_prior(priors.scale_rate_for(n))), len(orders)) / len(orders)
     log_alpha, best = np.tile(np.log(laws.alphas), len(orders)), np.repeat(orders[:, 0], laws.alphas.size)
 
@@ -142,7 +143,7 @@ def tiny_posterior(
 def _set_probability(
     clicked: NDArray[np.bool_], q: Floats, n_tastes: int, a: float, b: float
 ) -> tuple[Floats, Floats]:
-    """P(set) with the rates integrated out, for every law of the first taste and of the second; and times the rate."""
+    """P(set), the rates integrated out, for every law of the first taste and of the second; and times the rate."""
     items, others = np.flatnonzero(clicked), np.flatnonzero(~clicked)
     shape = (len(q), len(q) if n_tastes == 2 else 1)
     probability, rate = np.zeros(shape), np.zeros(shape)

@@ -1,10 +1,10 @@
 """Where a chain starts: mean-field rounds, which share every click out among the tastes.
 
 The posterior has many modes, and the start decides which one a chain finds. The rounds are the collapsed move of
-`visits.py` with expected counts (CVB0, Asuncion et al. 2009), one visit per click, and free probabilities of the items
-in place of Mallows laws: share of taste c for a click of user j on item i proportional to
-(N_jc + a) (N_ic + SMOOTHING) / (N_c + SMOOTHING n), without the click itself. From random shares, a few rounds leave a
-poor mode and a hundred find a good one.
+`visits.py` with expected counts (CVB0, Asuncion et al. 2009), one visit per click, and free probabilities of the
+items in place of Mallows laws: share of taste c for a click of user j on item i proportional to (N_jc + a) (N_ic +
+SMOOTHING) / (N_c + SMOOTHING n), without the click itself. From random shares, a few rounds leave a poor mode and
+a hundred find a good one.
 """
 
 # mypy: disable-error-code="no-untyped-def"
@@ -75,7 +75,7 @@ def mean_field_round(user_start, user_items, a, shares, of_user, of_item, of_tas
                 of_taste[c] += difference
                 old[c] = share
                 change += abs(difference)
-            moved += change
+            moved += float(change)
     return 0.5 * moved / max(user_start[-1], 1)
 
 
@@ -98,7 +98,8 @@ def mean_field(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Expected clicks of each (user, taste) and of each (item, taste) after the rounds."""
     shares = random_shares(data.user_start, n_tastes, key, chain)
-    # Sums in single precision do for a start; they are made anew from time to time, so that rounding does not add up.
+    # Sums in single precision do for a start; they are made anew from time to time, so that rounding does not add
+    # up.
     of_user = np.zeros((data.user_start.size - 1, n_tastes), np.float32)
     of_item = np.zeros((data.n_items, n_tastes), np.float32)
     of_taste = np.zeros(n_tastes, np.float32)

@@ -1,8 +1,8 @@
 """One sweep of the tastes sampler, top to bottom.
 
 The visits are drawn afresh from the rates, and everything else is then given the visits alone: the consensuses and
-scales through the number of visits to each item, a with the rates integrated out. Only then come the rates, given all of
-these, and b given the rates. Between two sweeps the visits are forgotten.
+scales through the number of visits to each item, a with the rates integrated out. Only then come the rates, given
+all of these, and b given the rates. Between two sweeps the visits are forgotten.
 """
 
 # mypy: disable-error-code="no-untyped-def"
@@ -73,8 +73,8 @@ def taste_sweep(state, data, log_law, log_prior, hyper, effort, key, chain, swee
 def update_taste(state, c, counts, log_law, log_prior, gaps, effort, key, chain, sweep):
     """Move the consensus and the scale of a taste, given how often each item was visited under it.
 
-    Returns the visits, the log density of their items with the prior of consensus and scale, and the swaps proposed and
-    taken. Without visits the shuffle of the consensus is an exact draw, and swaps would add nothing.
+    Returns the visits, the log density of their items with the prior of consensus and scale, and the swaps
+    proposed and taken. Without visits the shuffle of the consensus is an exact draw, and swaps would add nothing.
     """
     stream = np.empty(STREAM_SIZE, np.uint64)
     item_at = state.item_at[c]

@@ -70,7 +70,8 @@ def weigh(of_user, extra, of_item, weights, block_sums):
 def pick(u, weights, block_sums, n_tastes):
     """The taste at which the running sum of the weights passes ``u``: the block first, then the place in it.
 
-    Both loops always run to the end: where they would stop is random, and a wrong guess of the processor costs more.
+    Both loops always run to the end: where they would stop is random, and a wrong guess of the processor costs
+    more.
     """
     block, passed, below = 0, 0.0, 0.0
     for i in range(block_sums.size - 1):
