@@ -1,13 +1,15 @@
 """A sweep of the tastes against a slow twin that takes the same random numbers.
 
-The twin keeps a list of visits and works everything out by definition, in full: laws of first items by sums over all
-rankings, every number of visits and every taste by inversion of its law, every swap by the whole log posterior, the
-prior of alpha by the masses of its cells. Every decision of a sweep must be the twin's. Gamma variates, shuffles and
-pairs of ranks come from the sampler's own kernels, whose laws are tested by themselves (test_taste_moves.py).
+The twin keeps a list of visits and works everything out by definition, in full: laws of first items by sums over
+all rankings, every number of visits and every taste by inversion of its law, every swap by the whole log
+posterior, the prior of alpha by the masses of its cells. Every decision of a sweep must be the twin's. Gamma
+variates, shuffles and pairs of ranks come from the sampler's own kernels, whose laws are tested by themselves
+(test_taste_moves.py).
 """
 
 import math
 from functools import cache
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -46,9 +48,7 @@ EFFORT = TasteEffort(passes=2, swaps=2, window=60, a_proposals=2)
 
 @pytest.fixture(scope="module")
 def sampler():
-    return TasteSampler(
-        make_taste_data(CLICKS), N_TASTES, PRIORS, seed=SEED, rank_scale=RANK_SCALE, effort=EFFORT
-    )
+    return TasteSampler(make_taste_data(CLICKS), N_TASTES, PRIORS, seed=SEED, rank_scale=RANK_SCALE, effort=EFFORT)
 
 
 @cache
@@ -59,10 +59,8 @@ def law(alpha):
 @cache
 def log_prior(alphas):
     """Mass of the cell around each alpha under the exponential law, by definition."""
-    edges = [0.0, *(math.sqrt(x * y) for x, y in zip(alphas, alphas[1:], strict=False)), math.inf]
-    return [
-        math.log(math.exp(-RATE * low) - math.exp(-RATE * high)) for low, high in zip(edges, edges[1:], strict=False)
-    ]
+    edges = [0.0, *(math.sqrt(x * y) for x, y in pairwise(alphas)), math.inf]
+    return [math.log(math.exp(-RATE * low) - math.exp(-RATE * high)) for low, high in pairwise(edges)]
 
 
 def inverse(u, weights):
@@ -154,12 +152,16 @@ class Twin:
         if self.count(taste=c):
             first = self.state.scale_index[c] - int(uniform(stream) * EFFORT.window)
             first, end = max(first, 0), min(first + EFFORT.window, end)
-        log_p = [self.log_p_of_taste(c, self.state.item_at[c], self.alphas[g]) + prior[g] for g in range(first, end)]
+        log_p = [
+            self.log_p_of_taste(c, self.state.item_at[c], self.alphas[g]) + prior[g] for g in range(first, end)
+        ]
         weights = [math.exp(value - max(log_p)) for value in log_p]
         self.state.scale_index[c] = first + inverse(uniform(stream), weights)
 
     def counts_by_user(self):
-        return np.array([[self.count(user=user, taste=c) for c in range(N_TASTES)] for user in range(N_USERS)], float)
+        return np.array(
+            [[self.count(user=user, taste=c) for c in range(N_TASTES)] for user in range(N_USERS)], float
+        )
 
     def move_a(self):
         stream, b, counts = self.stream(0, SHAPE), self.state.b[0], self.counts_by_user()

@@ -118,26 +118,22 @@ def tiny_posterior(
     sums: list[Floats] = [np.zeros(n), np.zeros(n), np.zeros(4), np.zeros(n_users)]
     for a, weight_a in _nodes(priors.a, priors.first_a(n_tastes), nodes):
         for b, weight_b in _nodes(priors.b, priors.first_b(), nodes):
-            likelihood = np.ones((size, size if n_tastes == 2 else 1))
-            rates = []
-            for row in clicks:
-                p, rate = _set_probability(row, q, n_tastes, a, b)
-                likelihood *= p
-                rates.append(rate / p)
-            weight = weight_a * weight_b * prior[:, None] * likelihood
-            if n_tastes == 2:
-                weight = weight * prior
+            given = weight_a * weight_b * (prior[:, None] * prior if n_tastes == 2 else prior[:, None])
+            of_users = [_set_probability(row, q, n_tastes, a, b) for row in clicks]
+            weight = math.prod((p for p, _ in of_users), start=given)
             # Both tastes have the same law, so the sum over tastes is twice the first one's share.
-            first = n_tastes * weight.sum(axis=1)
+            first_taste = n_tastes * weight.sum(axis=1)
             total = float(weight.sum())
             weight_total += total
-            sums[0] += first @ q
-            sums[1] += first @ q**2
+            sums[0] += first_taste @ q
+            sums[1] += first_taste @ q**2
             same = float(weight[best[:, None] == best].sum()) if n_tastes == 2 else total
-            sums[2] += np.array([first @ log_alpha, same, a * total, b * total])
-            sums[3] += np.array([float((weight * rate).sum()) for rate in rates])
-    first, square, others, total_rate = (part / weight_total for part in sums)
-    return TinyPosterior(first, square, float(others[0]), float(others[1]), total_rate, *map(float, others[2:]))
+            sums[2] += np.array([first_taste @ log_alpha, same, a * total, b * total])
+            for user, (_, rate) in enumerate(of_users):
+                others = (p for other, (p, _) in enumerate(of_users) if other != user)
+                sums[3][user] += math.prod(others, start=given * rate).sum()
+    first, square, rest, total_rate = (part / weight_total for part in sums)
+    return TinyPosterior(first, square, float(rest[0]), float(rest[1]), total_rate, float(rest[2]), float(rest[3]))
 
 
 def _set_probability(
