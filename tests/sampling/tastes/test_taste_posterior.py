@@ -27,7 +27,7 @@ WARMUP, BATCHES = 500, 400
 
 
 def run(clicks, n_tastes, priors, distance, scale, seed, sweeps):
-    """Means over batches of sweeps, of quantities that do not depend on the names of the tastes: [batch, quantity]."""
+    """Means over batches of quantities that do not depend on the names of the tastes: [batch, quantity]."""
     sampler = TasteSampler(
         make_taste_data(clicks), n_tastes, priors, seed=seed, distance=distance, rank_scale=scale,
         effort=TasteEffort(passes=1, swaps=1, window=100, a_proposals=2),

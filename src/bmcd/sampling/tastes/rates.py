@@ -25,8 +25,9 @@ CELLS = 1024
 def draw_small_gammas(stream, shape, out, proposals, cells):
     """Fill ``out`` with Gamma(shape, 1) variates, shape < 1 (Ahrens and Dieter 1974, algorithm GS).
 
-    p = split (1 - u); up to 1 it proposes x = p^(1 / shape), to be accepted with probability exp(-x) >= 1 - x. One
-    random number gives u and the cell, one of CELLS, in which the number lies that decides; mostly that is enough.
+    p = split (1 - u); up to 1 it proposes x = p^(1 / shape), to be accepted with probability exp(-x), which lies above
+    the first terms of its series. One random number gives u and the cell, one of CELLS, in which the number lies that
+    decides; mostly that is enough.
     ``proposals`` and ``cells`` are room for as many numbers.
     """
     split, inverse = 1.0 + shape / math.e, 1.0 / shape
@@ -38,7 +39,8 @@ def draw_small_gammas(stream, shape, out, proposals, cells):
     for i in range(out.size):
         out[i] = math.exp(math.log(proposals[i]) * inverse)
     for i in range(out.size):
-        if not cells[i] + 1.0 <= CELLS * (1.0 - out[i]):  # never for p > 1
+        x = out[i]
+        if proposals[i] > 1.0 or cells[i] + 1.0 > CELLS * (1.0 - x * (1.0 - x * (0.5 - x / 6.0))):
             out[i] = settle_small_gamma(stream, shape, split, proposals[i], cells[i])
 
 

@@ -47,7 +47,8 @@ def random_shares(user_start, n_tastes, key, chain):
     return shares
 
 
-@numba.njit(cache=True, nogil=True, fastmath=REORDER)
+# No check for division by zero, which could not happen, and which would keep the loop from vectorising.
+@numba.njit(cache=True, nogil=True, fastmath=REORDER, error_model="numpy")
 def mean_field_round(user_start, user_items, a, shares, of_user, of_item, of_taste):
     """One round over all clicks, in place. Returns how much of a click changed its taste, on average."""
     n_items, n_tastes = of_item.shape
