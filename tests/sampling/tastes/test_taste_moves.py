@@ -12,11 +12,10 @@ from scipy import special, stats
 
 from bmcd.sampling.tastes.consensus import (
     GAPS,
-    draw_rank_pair,
+    draw_swap,
     list_of_gaps,
-    shuffle_unvisited,
     swap_change,
-    swap_pass,
+    update_consensus,
 )
 from bmcd.sampling.tastes.hyper import Hyper, a_log_ratio, log_visits_given, pairs_with_more, update_b
 from bmcd.sampling.tastes.rank_laws import RankLaws
@@ -282,59 +281,76 @@ def test_swap_change_is_the_change_of_the_log_posterior(seed, n):
         assert swap_change(counts, log_law, item_at, low, high) == pytest.approx(expected, abs=1e-9)
 
 
-def pair_probability(gaps, n, low, high):
-    """The declared q: one of the gaps of the list, then the place uniformly."""
-    return np.count_nonzero(gaps == high - low) / GAPS / (n - (high - low))
-
-
 @numba.njit
-def count_pairs(stream, gaps, n, size):
-    counts = np.zeros((n, n), np.int64)
+def count_swaps(stream, gaps, n_visited, n, size):
+    counts = np.zeros((n_visited, 2 * n + 1), np.int64)
     for _ in range(size):
-        low, high = draw_rank_pair(stream, gaps, n)
-        counts[low, high] += 1
+        which, shift = draw_swap(stream, gaps, n_visited)
+        counts[which, n + shift] += 1
     return counts
 
 
+def shift_probability(gaps, shift):
+    """The declared q: one of the gaps of the list, in either direction."""
+    return np.count_nonzero(gaps == abs(shift)) / GAPS / 2
+
+
 @pytest.mark.parametrize("n", [2, 3, 5, 8, 2000])
-def test_rank_pairs_are_drawn_as_declared(n, rotating_seed):
-    gaps = list_of_gaps(n)
+def test_swaps_are_drawn_as_declared(n, rotating_seed):
+    gaps, n_visited = list_of_gaps(n), 3
     assert gaps.min() == 1
     assert gaps.max() < n
-    if n < 10:
-        counts = count_pairs(stream_of(rotating_seed), gaps, n, 200_000)
-        pairs = list(itertools.combinations(range(n), 2))
-        law = [pair_probability(gaps, n, *pair) for pair in pairs]
-        assert sum(law) == pytest.approx(1.0)
-        assert fits([counts[pair] for pair in pairs], law) > CUT
+    counts = count_swaps(stream_of(rotating_seed), gaps, n_visited, n, 200_000)
+    law = np.array([[shift_probability(gaps, shift) for shift in range(-n, n + 1)]] * n_visited) / n_visited
+    assert law.sum() == pytest.approx(1.0)
+    assert counts[law == 0].sum() == 0
+    assert fits(counts[law > 0], law[law > 0]) > CUT
 
 
 @pytest.mark.parametrize("n", [2, 3, 4])
 @pytest.mark.parametrize("sharpness", [0.0, 0.3, 2.0])
 def test_swaps_are_in_detailed_balance(n, sharpness):
-    """The whole transition matrix over consensuses, from the declared q and the kernel's own change."""
-    rng = np.random.default_rng(n)
-    counts, log_law, gaps = rng.poisson(2.0, n).astype(float), -sharpness * np.arange(n), list_of_gaps(n)
+    """The whole transition matrix over consensuses, from the declared q and the kernel's own change.
+
+    One item is never visited, so that the two directions of a swap do not have the same number of ways by accident.
+    """
+    counts = np.random.default_rng(n).poisson(2.0, n) + 1.0
+    counts[0] = 0.0
+    log_law, gaps, visited = -sharpness * np.arange(n), list_of_gaps(n), np.flatnonzero(counts)
     states = [np.array(order) for order in itertools.permutations(range(n))]
     number = {tuple(order.tolist()): i for i, order in enumerate(states)}
     flow = np.zeros((len(states), len(states)))
     for i, item_at in enumerate(states):
-        for low, high in itertools.combinations(range(n), 2):
-            swapped = item_at.copy()
-            swapped[[low, high]] = swapped[[high, low]]
-            accept = min(1.0, math.exp(swap_change(counts, log_law, item_at, low, high)))
-            weight = math.exp(log_target(counts, log_law, item_at)) * pair_probability(gaps, n, low, high)
-            flow[i, number[tuple(swapped.tolist())]] += weight * accept
+        weight = math.exp(log_target(counts, log_law, item_at))
+        for item, shift in itertools.product(visited, [*range(1 - n, 0), *range(1, n)]):
+            r = item_at.tolist().index(item)
+            if 0 <= r + shift < n:
+                swapped = item_at.copy()
+                swapped[[r, r + shift]] = swapped[[r + shift, r]]
+                accept = min(1.0, math.exp(swap_change(counts, log_law, item_at, r, r + shift)))
+                q = shift_probability(gaps, shift) / visited.size
+                flow[i, number[tuple(swapped.tolist())]] += weight * q * accept
     assert np.abs(flow - flow.T).max() <= 1e-14 * max(1.0, flow.max())
+
+
+@given(seed=st.integers(0, 2**32 - 1), n=st.integers(1, 9))
+def test_consensuses_stay_rankings(seed, n):
+    rng = np.random.default_rng(seed)
+    counts, item_at = rng.poisson(1.0, n).astype(float), rng.permutation(n)
+    before = item_at.copy()
+    tried, taken = update_consensus(stream_of(seed), counts, -np.arange(n) / 3, item_at, list_of_gaps(n), 4)
+    assert sorted(item_at) == list(range(n))
+    assert tried == (4 * np.count_nonzero(counts) if n > 1 else 0)
+    assert 0 <= taken <= tried
+    if n == 1:
+        assert item_at == before
 
 
 @numba.njit
 def count_consensuses(stream, item_at, counts, log_law, gaps, size, out):
     n = counts.size
-    room = np.empty(n, np.int64)
     for _ in range(size):
-        shuffle_unvisited(stream, counts, item_at, room)
-        swap_pass(stream, counts, log_law, item_at, gaps, 2 * n)
+        update_consensus(stream, counts, log_law, item_at, gaps, 3)
         code = 0
         for item in item_at:
             code = code * n + item

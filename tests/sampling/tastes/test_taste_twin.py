@@ -3,7 +3,7 @@
 The twin keeps a list of visits and works everything out by definition, in full: laws of first items by sums over
 all rankings, every number of visits and every taste by inversion of its law, every swap by the whole log
 posterior, the prior of alpha by the masses of its cells. Every decision of a sweep must be the twin's. Gamma
-variates, shuffles and pairs of ranks come from the sampler's own kernels, whose laws are tested by themselves
+variates, shuffles and proposed swaps come from the sampler's own kernels, whose laws are tested by themselves
 (test_taste_moves.py).
 """
 
@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from bmcd.sampling.tastes.consensus import draw_rank_pair, list_of_gaps, shuffle_unvisited
+from bmcd.sampling.tastes.consensus import draw_swap, list_of_gaps, shuffle_unvisited
 from bmcd.sampling.tastes.priors import GammaPrior, TastePriors
 from bmcd.sampling.tastes.purposes import (
     COLLAPSED,
@@ -137,10 +137,14 @@ class Twin:
         alpha = self.alphas[self.state.scale_index[c]]
         counts = np.array([self.count(item=item, taste=c) for item in range(N_ITEMS)], float)
         shuffle_unvisited(stream, counts, item_at, np.empty(N_ITEMS, np.int64))
-        for _ in range(EFFORT.swaps * N_ITEMS if counts.any() else 0):
-            low, high = draw_rank_pair(stream, list_of_gaps(N_ITEMS), N_ITEMS)
+        visited = np.flatnonzero(counts)
+        for _ in range(EFFORT.swaps * visited.size):
+            which, shift = draw_swap(stream, list_of_gaps(N_ITEMS), visited.size)
+            r = item_at.tolist().index(visited[which])
+            if not 0 <= r + shift < N_ITEMS:
+                continue
             swapped = item_at.copy()
-            swapped[[low, high]] = swapped[[high, low]]
+            swapped[[r, r + shift]] = swapped[[r + shift, r]]
             change = self.log_p_of_taste(c, swapped, alpha) - self.log_p_of_taste(c, item_at, alpha)
             # Equal counts change nothing, and then no number is drawn; differences in full leave rounding there.
             if change > -1e-9 or uniform(stream) < math.exp(change):

@@ -4,8 +4,10 @@ The posterior is proportional to exp(sum over items of visits log q(rank of the 
 
 * items that nobody visited under this taste are shuffled among their ranks: an exact draw, since all orders are
   alike. Most items of a taste are of this kind;
-* swaps of the items at two ranks. The gap between the ranks is spread evenly over its logarithm, so that near and
-  far exchanges get their share; the pair of ranks is the same before and after, so the proposal is symmetric.
+* swaps of a visited item with the item some ranks above or below. The gap between the two is spread evenly over its
+  logarithm, so that near and far exchanges get their share. From the new consensus the same item and the same gap,
+  in the other direction, lead back with the same probability, so the proposal is symmetric. It costs O(1), and
+  nothing is spent on exchanging two items that nobody visited.
 """
 
 # mypy: disable-error-code="no-untyped-def"
@@ -18,8 +20,7 @@ import numpy as np
 
 from bmcd.system.streams import uniform, uniform_below
 
-# How many equally likely gaps are on the list; n is far below its square, so that the list has no holes that
-# matter.
+# How many gaps are on the list, all equally likely.
 GAPS = 256
 
 
@@ -33,30 +34,41 @@ def list_of_gaps(n):
 
 
 @numba.njit(cache=True, nogil=True)
-def draw_rank_pair(stream, gaps, n):
-    """Two ranks (from 0), low < high: a gap of the list, and a place for it. One random number does for both."""
-    x = uniform(stream) * gaps.size
-    gap = gaps[int(x)]
-    low = min(int((x - int(x)) * (n - gap)), n - gap - 1)
-    return low, low + gap
+def draw_swap(stream, gaps, n_visited):
+    """Which visited item moves, and by how many ranks, up (negative) or down. One random number does for all."""
+    x = uniform(stream) * n_visited
+    which = int(x)
+    y = (x - which) * (2 * gaps.size)
+    gap = gaps[int(y) // 2]
+    return which, gap if int(y) % 2 == 0 else -gap
 
 
 @numba.njit(cache=True, nogil=True)
-def swap_change(counts, log_law, item_at, low, high):
-    """Change of the log posterior if the items at these ranks are exchanged."""
-    return (counts[item_at[low]] - counts[item_at[high]]) * (log_law[high] - log_law[low])
+def swap_change(counts, log_law, item_at, r, s):
+    """Change of the log posterior if the items at these ranks (from 0) are exchanged."""
+    return (counts[item_at[r]] - counts[item_at[s]]) * (log_law[s] - log_law[r])
 
 
 @numba.njit(cache=True, nogil=True)
-def swap_pass(stream, counts, log_law, item_at, gaps, n_proposals):
-    """Metropolis swaps, O(1) each. Returns how many were taken."""
+def swap_pass(stream, counts, log_law, item_at, visited, gaps, n_proposals):
+    """Metropolis swaps; one that would leave the ranks changes nothing. Returns how many were taken."""
     n = item_at.size
+    rank_of = np.empty(n, np.int64)
+    for r in range(n):
+        rank_of[item_at[r]] = r
     taken = 0
     for _ in range(n_proposals):
-        low, high = draw_rank_pair(stream, gaps, n)
-        change = swap_change(counts, log_law, item_at, low, high)
+        which, shift = draw_swap(stream, gaps, visited.size)
+        item = visited[which]
+        r = rank_of[item]
+        s = r + shift
+        if s < 0 or s >= n:
+            continue
+        change = swap_change(counts, log_law, item_at, r, s)
         if change >= 0.0 or uniform(stream) < math.exp(change):
-            item_at[low], item_at[high] = item_at[high], item_at[low]
+            other = item_at[s]
+            item_at[r], item_at[s] = other, item
+            rank_of[other], rank_of[item] = r, s
             taken += 1
     return taken
 
@@ -75,9 +87,9 @@ def shuffle_unvisited(stream, counts, item_at, ranks):
 
 
 @numba.njit(cache=True, nogil=True)
-def update_consensus(stream, counts, log_law, item_at, gaps, n_proposals):
-    """Shuffle, then swap. Returns how many swaps were taken."""
-    if item_at.size < 2:
-        return 0
+def update_consensus(stream, counts, log_law, item_at, gaps, swaps):
+    """Shuffle, then propose ``swaps`` swaps for each visited item. Returns how many were proposed and taken."""
     shuffle_unvisited(stream, counts, item_at, np.empty(item_at.size, np.int64))
-    return swap_pass(stream, counts, log_law, item_at, gaps, n_proposals)
+    visited = np.flatnonzero(counts)
+    n_proposals = swaps * visited.size if item_at.size > 1 else 0
+    return n_proposals, swap_pass(stream, counts, log_law, item_at, visited, gaps, n_proposals)

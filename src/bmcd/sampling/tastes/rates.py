@@ -25,9 +25,9 @@ CELLS = 1024
 def draw_small_gammas(stream, shape, out, proposals, cells):
     """Fill ``out`` with Gamma(shape, 1) variates, shape < 1 (Ahrens and Dieter 1974, algorithm GS).
 
-    p = split (1 - u); up to 1 it proposes x = p^(1 / shape), to be accepted with probability exp(-x), which lies above
-    the first terms of its series. One random number gives u and the cell, one of CELLS, in which the number lies that
-    decides; mostly that is enough.
+    p = split (1 - u); up to 1 it proposes x = p^(1 / shape), to be accepted with probability exp(-x), which lies
+    above the first terms of its series. One random number gives u and the cell, one of CELLS, in which the number
+    lies that decides; mostly that is enough.
     ``proposals`` and ``cells`` are room for as many numbers.
     """
     split, inverse = 1.0 + shape / math.e, 1.0 / shape

@@ -27,7 +27,7 @@ class TasteEffort(NamedTuple):
     """How much a sweep does. Changes the time and the mixing, never the posterior."""
 
     passes: int = 1  # passes over the visits with the rates integrated out
-    swaps: int = 5  # consensus swaps per item and taste
+    swaps: int = 10  # consensus swaps per taste and item visited under it
     window: int = 32  # points of the grid among which alpha is drawn
     a_proposals: int = 3
 
@@ -74,18 +74,17 @@ def update_taste(state, c, counts, log_law, log_prior, gaps, effort, key, chain,
     """Move the consensus and the scale of a taste, given how often each item was visited under it.
 
     Returns the visits, the log density of their items with the prior of consensus and scale, and the swaps
-    proposed and taken. Without visits the shuffle of the consensus is an exact draw, and swaps would add nothing.
+    proposed and taken. Without visits the shuffle of the consensus is an exact draw from the prior.
     """
     stream = np.empty(STREAM_SIZE, np.uint64)
     item_at = state.item_at[c]
     n_visits = counts.sum()
-    n_swaps = effort.swaps * counts.size if n_visits > 0.0 and counts.size > 1 else 0
     open_stream(stream, key, chain, sweep, c, CONSENSUS)
-    taken = update_consensus(stream, counts, log_law[state.scale_index[c]], item_at, gaps, n_swaps)
+    tried, taken = update_consensus(stream, counts, log_law[state.scale_index[c]], item_at, gaps, effort.swaps)
     open_stream(stream, key, chain, sweep, c, SCALE)
     counts_at = counts[item_at]
     state.scale_index[c] = update_scale(stream, state.scale_index[c], counts_at, log_law, log_prior, effort.window)
     log_p = log_prior[state.scale_index[c]]
     if n_visits > 0.0:
         log_p = log_posterior(counts_at, log_law[state.scale_index[c]], log_p)
-    return n_visits, log_p - math.lgamma(counts.size + 1.0), n_swaps, taken
+    return n_visits, log_p - math.lgamma(counts.size + 1.0), tried, taken
