@@ -9,8 +9,8 @@ and these sum to k. Only ratios of the rates matter.
 * `race_integral` is this integral, by the trapezoidal rule in log t: its error falls faster than any power of the
   spacing, and stays below 1e-9. O(items x k) for each of some hundred t.
 * `race_shortcut` lets all items run for one time t, at which k are expected to have arrived: 1 - exp(-r_i t).
-* `race_corrected` allows for what the shortcut leaves out. The time of the k-th arrival is random, with the variance
-  of the number of arrivals divided by the square of its slope; and an item races against the others alone, who need
+* `race_corrected` allows for what that leaves out. The time of the k-th arrival is random, with the variance
+  of the number of arrivals divided by the square of its slope. And an item races against the others alone, who need
   a little longer without it. With a Gamma law of that mean and variance for the time, the probability is
   1 - (1 + r_i t_i v)^(-1 / v).
 

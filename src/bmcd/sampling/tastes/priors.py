@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from bmcd.errors import InputError
 from bmcd.sampling.tastes.hyper import Hyper
 
 
 def _check(value: object, name: str) -> None:
     if isinstance(value, bool) or not (isinstance(value, int | float) and math.isfinite(value) and value > 0):
-        raise ValueError(f"{name} must be a positive number, but it is {value!r}.")
+        raise InputError(f"{name} must be a positive number, but it is {value!r}.")
 
 
 @dataclass(frozen=True)

@@ -31,6 +31,7 @@ import numba
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from bmcd.errors import InputError
 from bmcd.mallows.closed_forms import hamming
 from bmcd.mallows.footrule_scan import FLUSH, backward_messages
 from bmcd.mallows.rank_scale import scale_values
@@ -136,12 +137,12 @@ class RankLaws:
 
     def __init__(self, n_items: int, distance: str = "footrule", rank_scale: str | ArrayLike = "linear") -> None:
         if distance not in DISTANCES:
-            raise ValueError(
+            raise InputError(
                 f"the law of the first item is known exactly for {', '.join(DISTANCES)}, but not for {distance!r}. "
                 "Choose one of those as the distance of the tastes."
             )
         if distance == "footrule" and n_items > MAX_ITEMS:
-            raise ValueError(
+            raise InputError(
                 f"the exact law of the first item keeps its digits up to {MAX_ITEMS} items, "
                 f"but there are {n_items}. Keep the most clicked ones."
             )

@@ -7,6 +7,7 @@ import operator
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from bmcd.errors import InputError
 from bmcd.sampling.tastes.priors import GammaPrior, TastePriors
 from bmcd.sampling.tastes.rank_laws import rank_laws
 from bmcd.sampling.tastes.start import ROUNDS, best_scale, mean_field
@@ -42,7 +43,7 @@ class TasteSampler:
         effort: TasteEffort | None = None,
     ) -> None:
         if operator.index(n_tastes) < 1:
-            raise ValueError(f"n_tastes must be 1 or more, but it is {n_tastes!r}.")
+            raise InputError(f"n_tastes must be 1 or more, but it is {n_tastes!r}.")
         self.data = data
         self.n_tastes = operator.index(n_tastes)
         self.priors = priors or TastePriors()
