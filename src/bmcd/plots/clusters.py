@@ -90,9 +90,8 @@ def within_distance(
     frames: Mapping[str, Any] = boxes if isinstance(boxes, Mapping) else {"": boxes}
     figure, axes = panels(len(frames), title, across=across, height=2.9)
     for ax, (name, rows) in zip(axes, frames.items(), strict=True):
-        frame = to_pandas(
-            rows if "n_clusters" in rows.columns else rows.reset_index(), ("n_clusters", *BOX_COLUMNS)
-        )
+        with_numbers = rows if "n_clusters" in rows.columns else rows.reset_index()
+        frame = to_pandas(with_numbers, ("n_clusters", *BOX_COLUMNS))
         numbers = [int(c) for c in frame["n_clusters"]]
         records = frame[list(BOX_COLUMNS)].to_dict("records")
         ax.bxp(records, positions=range(len(numbers)), widths=0.6, **box_options(BLUE, VERMILLION, facecolor=PALE))

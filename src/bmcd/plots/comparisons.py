@@ -9,7 +9,7 @@ from bmcd.errors import InputError
 from bmcd.plots.style import Figure, error_bars, looks, new_figure, panels, percent, round_ticks, styled
 
 if TYPE_CHECKING:
-    from bmcd.evaluation.comparison import Comparison
+    from bmcd.evaluation import Comparison
 
 # By measure: the heading of its panel, and whether it is a share, which is written in %.
 MEASURES = {

@@ -25,7 +25,7 @@ from bmcd.plots.style import (
 )
 
 if TYPE_CHECKING:
-    from bmcd.evaluation.result import ItemCounts
+    from bmcd.evaluation import ItemCounts
 
 # At most so many places of a panel can be pointed at; where there are more items, neighbours share one.
 MOST_PLACES = 60

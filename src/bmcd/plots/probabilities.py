@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -23,7 +23,10 @@ from bmcd.plots.style import (
 )
 
 if TYPE_CHECKING:
-    from bmcd.evaluation.calibration import Calibration
+    from bmcd.evaluation import Calibration
+
+    # What `Calibration.to_dict` wrote can stand for a calibration.
+    CalibrationLike: TypeAlias = Calibration | Mapping[str, Any]
 
 Floats = NDArray[np.float64]
 
@@ -46,7 +49,7 @@ class Bins(NamedTuple):
     high: Floats
 
     @classmethod
-    def of(cls, calibration: Calibration | Mapping[str, Any]) -> Bins:
+    def of(cls, calibration: CalibrationLike) -> Bins:
         """Return the bins of a calibration, or of its `to_dict`."""
         numbers = calibration if isinstance(calibration, Mapping) else calibration.to_dict()
         names = ("lower", "upper", "n", "probability", "hit_rate")
@@ -57,10 +60,7 @@ class Bins(NamedTuple):
 
 @styled
 def calibration(
-    calibration: Calibration | Mapping[str, Any],
-    *,
-    rivals: Mapping[str, float] | None = None,
-    title: str | None = None,
+    calibration: CalibrationLike, *, rivals: Mapping[str, float] | None = None, title: str | None = None
 ) -> Figure:
     """Draw hit rate against probability, bin by bin, with Wilson's 95 % intervals; below, how many there were.
 
@@ -107,10 +107,7 @@ def calibration(
 
 @styled
 def cutoff_curve(
-    calibration: Calibration | Mapping[str, Any],
-    *,
-    rivals: Mapping[str, float] | None = None,
-    title: str | None = None,
+    calibration: CalibrationLike, *, rivals: Mapping[str, float] | None = None, title: str | None = None
 ) -> Figure:
     """Draw what a cut-off gains: the hit rate of the recommendations kept (left), and how many they are (right).
 
@@ -197,7 +194,7 @@ def _draw_rivals(ax: Any, rivals: Mapping[str, float] | None, styles: Mapping[st
         ax.axhline(accuracy, color=color, linestyle=dashes, linewidth=1.3, label=f"{name}: {percent(accuracy)}")
 
 
-def _cutoff_table(calibration: Calibration | Mapping[str, Any]) -> Any:
+def _cutoff_table(calibration: CalibrationLike) -> Any:
     """Return the table of cut-offs: of a dict the cut-offs it has; else 0.01 apart, as far as anything is kept."""
     import pandas as pd
 
