@@ -1,4 +1,4 @@
-"""Example users: who they are, what they clicked, what they are recommended."""
+"""The example users of a report: who is shown, what they clicked, what was kept aside, where they belong."""
 
 from __future__ import annotations
 
@@ -6,101 +6,97 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from bmcd.clicks.table import positions
+from bmcd.clicks.table import Clicks
 from bmcd.errors import InputError
+from bmcd.models.bmcd import BMCD
 from bmcd.prediction.predictor import DRAWS
-from bmcd.reporting.facts import Facts
+from bmcd.prediction.top_k import Lists
 
-SHOWN = 12
-# Among how many users examples are looked for, and with how few draws: where they belong need not be exact.
-LOOKED_AT, LOOKED_WITH = 240, 8
-# How sure the model is of those shown, as places among the users of their cluster: one that is sure, one that is
-# not, one in the middle, ...
-PLACES = (0.9, 0.1, 0.5, 1.0, 0.0, 0.7, 0.3)
+N_EXAMPLES = 12
+# Examples are looked for among so many users, with so few draws: where they belong need not be exact.
+N_CANDIDATES, CANDIDATE_DRAWS = 240, 8
+# Which users of a cluster are shown, as quantiles of how sure the model is: one of whom it is sure, one of whom it
+# is not, one in the middle, ...
+QUANTILES = (0.9, 0.1, 0.5, 1.0, 0.0, 0.7, 0.3)
 
 
 @dataclass(frozen=True, eq=False)
-class Person:
+class ExampleUser:
     """One user of the clicks."""
 
     row: int
     user: Any
+    """The id."""
     clicked: tuple[int, ...]
-    """Items by number."""
+    """Columns of the items clicked."""
     kept_aside: frozenset[int]
-    """Test clicks, by number."""
+    """Columns of the items of the test clicks."""
     memberships: tuple[tuple[int, float], ...]
-    """Clusters (1 is the largest) and the probability to belong to each, the largest first; may be unknown."""
+    """Clusters (1 is the largest) with the probability of each, the most probable first; empty if unknown."""
 
 
-def choose_people(facts: Facts, users: Iterable[Any] | None) -> list[Person]:
-    """The users asked for; or 12, spread over the clusters and over how sure the model is, always the same."""
-    clicks = facts.clicks
-    if users is not None:
-        wanted = positions(users, clicks.users, "user", "Show users that the model was fitted to.")
+def choose_example_users(
+    model: BMCD, clicks: Clicks, test: Clicks | None, lists: Lists, users: Iterable[Any] | None
+) -> tuple[ExampleUser, ...]:
+    """Return the users asked for; by default 12, spread over the clusters and over how sure the model is.
+
+    The same model and clicks give the same users.
+    """
+    if users is None:
+        rows = _spread_rows(model, clicks, lists)
+    else:
+        wanted = clicks.rows_of(users, "Show users that the model was fitted to.")
         rows = list(dict.fromkeys(wanted.tolist()))
         if not rows:
             raise InputError("users is empty. Leave it out to have examples chosen, or name at least one.")
-    else:
-        rows = _spread(facts)
-    belongs = _memberships(facts, np.array(rows), DRAWS)
-    aside = _kept_aside(facts)
-    people = []
-    for at, row in enumerate(rows):
-        own = (
-            () if belongs is None else tuple((int(c) + 1, float(belongs[at, c])) for c in np.argsort(-belongs[at]))
-        )
-        starts = clicks.matrix.indptr
-        clicked = tuple(clicks.matrix.indices[starts[row] : starts[row + 1]].tolist())
-        people.append(Person(row, clicks.users[row], clicked, frozenset(aside.get(row, ())), own))
-    return people
+    weights = _memberships(model, clicks, rows, DRAWS)
+    kept_aside = {} if test is None else _columns_by_row(clicks, test)
+    examples = []
+    for place, row in enumerate(rows):
+        by_cluster = enumerate([] if weights is None else weights[place].tolist(), start=1)
+        belongs = tuple(sorted(by_cluster, key=lambda pair: -pair[1]))
+        clicked = tuple(clicks.of_users([row]).matrix.indices.tolist())
+        examples.append(ExampleUser(row, clicks.users[row], clicked, kept_aside.get(row, frozenset()), belongs))
+    return tuple(examples)
 
 
-def _spread(facts: Facts) -> list[int]:
-    lists = facts.views[0].lists
-    has = lists.items >= 0
-    number = has.sum(axis=1)
-    sure = np.where(has, lists.values["probability"], 0.0).sum(axis=1) / np.maximum(number, 1)
-    some = np.flatnonzero(number > 0)
-    order = some[np.argsort(sure[some], kind="stable")]
-    looked_at = order[np.unique(np.linspace(0, len(order) - 1, min(LOOKED_AT, len(order))).round().astype(int))]
-    belongs = _memberships(facts, looked_at, LOOKED_WITH)
-    label = np.zeros(len(looked_at), int) if belongs is None else belongs.argmax(axis=1)
-    groups = [looked_at[label == c] for c in range(int(label.max()) + 1)]
+def _spread_rows(model: BMCD, clicks: Clicks, lists: Lists) -> list[int]:
+    given = lists.items >= 0
+    n_given = given.sum(axis=1)
+    sureness = np.where(given, lists.values["probability"], 0.0).sum(axis=1) / np.maximum(n_given, 1)
+    with_list = np.flatnonzero(n_given > 0)
+    order = with_list[np.argsort(sureness[with_list], kind="stable")]
+    places = np.linspace(0, len(order) - 1, min(N_CANDIDATES, len(order))).round().astype(int)
+    candidates = order[np.unique(places)]
+    weights = _memberships(model, clicks, candidates.tolist(), CANDIDATE_DRAWS)
+    label = np.zeros(len(candidates), int) if weights is None else weights.argmax(axis=1)
+    groups = [candidates[label == c].tolist() for c in range(int(label.max()) + 1)]
     chosen: list[int] = []
-    for place in PLACES * SHOWN:
+    for quantile in QUANTILES * N_EXAMPLES:
         for group in groups:
-            left = [int(row) for row in group if row not in chosen]
-            if left and len(chosen) < SHOWN:
-                chosen.append(left[round(place * (len(left) - 1))])
-        if len(chosen) >= min(SHOWN, len(looked_at)):
+            left = [row for row in group if row not in chosen]
+            if left and len(chosen) < N_EXAMPLES:
+                chosen.append(left[round(quantile * (len(left) - 1))])
+        if len(chosen) >= min(N_EXAMPLES, len(candidates)):
             break
     return chosen
 
 
-def _memberships(facts: Facts, rows: NDArray[Any], draws: int) -> NDArray[np.float64] | None:
-    """P(cluster) of these users, clusters by their names; None for distances that only count."""
-    answers = facts.model._ask()
-    if not answers.exact:
+def _memberships(model: BMCD, clicks: Clicks, rows: list[int], max_draws: int) -> NDArray[np.float64] | None:
+    """Return P(cluster) of the users in these rows; None for distances that only count, not the footrule."""
+    if model.draws_.problem.options["distance"] != "footrule":
         return None
-    predictor = answers.predictor(draws)
-    weight = predictor.memberships(facts.clicks.matrix[rows])
-    name = answers.names().name[:, predictor.chosen].reshape(weight.shape[0], -1)
-    order = np.argsort(name, axis=1)[:, None, :]
-    return np.asarray(np.take_along_axis(weight, order, axis=2).mean(axis=0))
+    frame = nw.from_native(model.memberships(clicks.users[rows].tolist(), max_draws=max_draws))
+    weights: NDArray[np.float64] = frame.drop("user").to_numpy()
+    return weights
 
 
-def _kept_aside(facts: Facts) -> dict[int, list[int]]:
-    """Test clicks by the rows of the users, with the numbers that the items have in the clicks."""
-    if facts.test is None:
-        return {}
-    item = {own: at for at, own in enumerate(facts.clicks.items.tolist())}
-    user = {own: at for at, own in enumerate(facts.clicks.users.tolist())}
-    starts, items = facts.test.matrix.indptr, facts.test.items.tolist()
-    return {
-        user[own]: [item[items[i]] for i in facts.test.matrix.indices[starts[at] : starts[at + 1]]]
-        for at, own in enumerate(facts.test.users.tolist())
-    }
+def _columns_by_row(clicks: Clicks, test: Clicks) -> dict[int, frozenset[int]]:
+    """Return the test clicks of each user, with the rows and columns that users and items have in the clicks."""
+    rows, columns = clicks.rows_of(test.users), clicks.columns_of(test.items)
+    of_user = np.split(columns[test.matrix.indices], test.matrix.indptr[1:-1])
+    return {int(row): frozenset(items.tolist()) for row, items in zip(rows, of_user, strict=True)}

@@ -1,244 +1,251 @@
-"""What a report says in plain words. Numbers come from `facts.py`; nothing here is markup."""
+"""What a report says in plain words, for the summary and for the sections. Nothing here is markup."""
 
 from __future__ import annotations
 
-from bmcd.evaluation.intervals import PairedDifference
-from bmcd.reporting.facts import OWN, Facts, Step, View
+from bmcd.evaluation import PairedDifference
+from bmcd.reporting.results import LEAST_KEPT, MODEL, Cutoff, Results, ResultsForK
+from bmcd.sampling.diagnostics import MIN_DRAWS
 from bmcd.system.text import and_list
 
 
-def percent(share: float) -> str:
-    """A share for people.
+def hundredths(share: float) -> str:
+    """Return a share in hundredths, with as many digits as a reader needs.
 
-    >>> percent(0.2345), percent(0.0234), percent(0.0), percent(0.00001), percent(0.999)
-    ('23 %', '2.3 %', '0 %', 'under 0.1 %', '99.9 %')
+    >>> hundredths(0.2345), hundredths(0.0234), hundredths(0.0), hundredths(0.00001), hundredths(0.999)
+    ('23', '2.3', '0', 'under 0.1', '99.9')
     """
-    hundred = 100 * share
-    if 0 < hundred < 0.05:
-        return "under 0.1 %"
-    exact = 0 < hundred < 9.95 or 99.05 <= hundred < 99.95
-    return f"{hundred:.1f} %" if exact else f"{hundred:.0f} %"
+    number = 100 * share
+    if 0 < number < 0.05:
+        return "under 0.1"
+    return f"{number:.1f}" if 0 < number < 9.95 or 99.05 <= number < 99.95 else f"{number:.0f}"
+
+
+def percent(share: float) -> str:
+    """Return a share in percent.
+
+    >>> percent(0.2345)
+    '23 %'
+    """
+    return f"{hundredths(share)} %"
 
 
 def in_100(share: float) -> str:
-    """A share as so many in 100.
+    """Return a share as so many in 100.
 
-    >>> in_100(0.2345), in_100(0.0234), in_100(0)
-    ('23 in 100', '2.3 in 100', 'none')
+    >>> in_100(0.2345), in_100(0)
+    ('23 in 100', 'none')
     """
-    return "none" if share == 0 else percent(share).replace(" %", " in 100")
+    return "none" if share == 0 else f"{hundredths(share)} in 100"
 
 
-def often(rate: float) -> str:
-    """How often.
+def how_often(rate: float) -> str:
+    """Return a hit rate as words.
 
-    >>> often(0.5), often(0.75)
+    >>> how_often(0.5), how_often(0.75)
     ('half the time', '75 % of the time')
     """
     return "half the time" if rate == 0.5 else f"{percent(rate)} of the time"
 
 
-def summary(facts: Facts, view: View) -> list[str]:
-    """Four to six sentences that say it all."""
-    if view.comparison is None:
-        shown = int((view.items.recommended > 0).sum())
+def counted(n: int, word: str) -> str:
+    """Return a number with its noun.
+
+    >>> counted(1, "click"), counted(2000, "click")
+    ('1 click', '2,000 clicks')
+    """
+    return f"{n:,} {word}" if n == 1 else f"{n:,} {word}s"
+
+
+def n_groups(results: Results) -> str:
+    """Return how many groups of users there are."""
+    return counted(results.model.n_clusters_, "group")
+
+
+def n_test_clicks(results: Results) -> str:
+    """Return how many clicks of a user were kept aside."""
+    counts = results.test_clicks
+    fewest, most = int(counts.min()), int(counts.max())
+    return f"{fewest:,}" if fewest == most else f"{fewest:,} to {most:,} (on average {counts.mean():.1f})"
+
+
+def summary(results: Results, for_k: ResultsForK) -> list[str]:
+    """Return the report in four to six sentences."""
+    if for_k.comparison is not None:
         return [
-            f"{facts.clicks.n_users:,} users and their {facts.clicks.n_clicks:,} clicks on "
-            f"{facts.clicks.n_items:,} items were sorted into {_groups(facts)}.",
-            f"Each user is recommended {_up_to(view)} items, which have, on average, a probability of "
-            f"{percent(float(view.probability.mean()))} to be among the next {view.k} clicks.",
-            f"Of the {facts.clicks.n_items:,} items {shown:,} are recommended to somebody.",
-            converged(facts),
-            "How often the recommendations hit is not known: no clicks were kept aside to test them.",
+            hits(results, for_k),
+            f"{promise(for_k)} {mismatch(results, for_k)}".strip(),
+            *([rivals(for_k)] if results.rivals else []),
+            diversity(results, for_k),
+            cutoff(results, half_the_time(for_k)),
+            convergence(results),
         ]
+    clicks, lists = results.clicks, for_k.lists
+    probability = float(lists.values["probability"][lists.items >= 0].mean())
+    n_shown = int((for_k.items.recommended > 0).sum())
     return [
-        hits(facts, view),
-        f"{promise(view)} {mismatch(facts, view)}".strip(),
-        *([rivals(view)] if facts.rivals else []),
-        diversity(facts, view),
-        cut(facts, view, _half(view)),
-        converged(facts),
+        f"{clicks.n_users:,} users and their {clicks.n_clicks:,} clicks on {clicks.n_items:,} items were sorted "
+        f"into {n_groups(results)}.",
+        f"Each user is recommended {_up_to_k(for_k)} items, which have, on average, a probability of "
+        f"{percent(probability)} to be among the next {for_k.k} clicks.",
+        f"Of the {clicks.n_items:,} items {n_shown:,} are recommended to somebody.",
+        convergence(results),
+        "How often the recommendations hit is not known: no clicks were kept aside to test them.",
     ]
 
 
-def hits(facts: Facts, view: View) -> str:
-    """How often the recommendations were right."""
-    found = view.evaluation
-    assert found is not None
-    assert view.comparison is not None
-    own = view.comparison.entries[OWN].intervals["accuracy"]
-    said = (
-        f"Of the {_up_to(view)} items recommended to each of {found.n_users_with_list:,} users, "
-        f"{in_100(found.accuracy)} were among the clicks kept aside"
-    )
-    if own.low < own.high:
-        said += f" (95 % interval: {percent(own.low)} to {percent(own.high)})"
-    return f"{said}; items chosen at random would have hit {in_100(facts.chance)}."
-
-
-def judged(view: View) -> str:
-    """Are the probabilities "cautious", "too high", or "about right": within the interval of the hit rate?"""
-    assert view.comparison is not None
-    own, found = view.comparison.entries[OWN].intervals["accuracy"], view.calibration
-    low, high = min(own.low, found.hit_rate), max(own.high, found.hit_rate)
-    given = found.mean_probability
-    return "cautious" if given < low else "too high" if given > high else "about right"
-
-
-def promise(view: View) -> str:
-    """Are the probabilities right? In words and numbers."""
-    found = view.calibration
+def hits(results: Results, for_k: ResultsForK) -> str:
+    """Return how often the recommendations were right."""
+    evaluation, accuracy = for_k.evaluation, for_k.accuracy
+    interval = f" (95 % interval: {percent(accuracy.low)} to {percent(accuracy.high)})"
     return (
-        f"The probabilities are {judged(view)}: on average they promised {percent(found.mean_probability)}, and "
-        f"{percent(found.hit_rate)} of the recommendations were hits."
+        f"Of the {_up_to_k(for_k)} items recommended to each of {evaluation.n_users_with_list:,} users, "
+        f"{in_100(evaluation.accuracy)} were among the clicks kept aside"
+        f"{interval if accuracy.low < accuracy.high else ''}; items chosen at random would have hit "
+        f"{in_100(results.chance)}."
     )
 
 
-def mismatch(facts: Facts, view: View) -> str:
-    """Where other numbers of clicks were kept aside than the probabilities speak of."""
-    fewest, mean, most = facts.test_clicks
-    if fewest == most == view.k:
+def judgement(for_k: ResultsForK) -> str:
+    """Return "cautious", "too high" or "about right": the mean probability against the interval of the hit rate."""
+    calibration, accuracy = for_k.calibration, for_k.accuracy
+    if calibration.mean_probability < min(accuracy.low, calibration.hit_rate):
+        return "cautious"
+    return "too high" if calibration.mean_probability > max(accuracy.high, calibration.hit_rate) else "about right"
+
+
+def promise(for_k: ResultsForK) -> str:
+    """Return whether the probabilities are right, in words and numbers."""
+    calibration = for_k.calibration
+    return (
+        f"The probabilities are {judgement(for_k)}: on average they promised "
+        f"{percent(calibration.mean_probability)}, and {percent(calibration.hit_rate)} of the recommendations were "
+        "hits."
+    )
+
+
+def mismatch(results: Results, for_k: ResultsForK) -> str:
+    """Return a warning where not k clicks of each user were kept aside, which the probabilities speak of; or ""."""
+    counts = results.test_clicks
+    if (counts == for_k.k).all():
         return ""
-    number = f"{fewest:,}" if fewest == most else f"{fewest:,} to {most:,} (on average {mean:.1f})"
-    more = "fewer" if mean < view.k else "more"
     return (
-        f"They speak of a user's next {view.k} clicks, but {number} were kept aside for each user: there are "
-        f"{more} hits to be had than they speak of, for that reason alone."
+        f"They speak of a user's next {for_k.k} clicks, but {n_test_clicks(results)} of each user were kept aside; "
+        f"for that reason alone there are {'fewer' if counts.mean() < for_k.k else 'more'} hits to be had."
     )
 
 
-def why(view: View) -> str:
-    """Why the probabilities are not right, and what to do about it."""
-    if judged(view) == "cautious":
-        return (
+def why(for_k: ResultsForK) -> str:
+    """Return why the probabilities are not right, and what to do about it; or ""."""
+    reasons = {
+        "cautious": (
             "Part of that is the check itself: clicks that are kept aside at random are on average as well liked "
-            "as those left to learn from, while the model takes what it has not seen clicked for liked less. So "
-            "more of them are found than it says. The order of the recommendations is not touched by this."
-        )
-    if judged(view) == "too high":
-        return "Do not take them at their word here: choose a cut-off by the hits, as below."
-    return ""
+            "as those left to learn from, while the model assumes that what it has not seen clicked is liked less. "
+            "So more of them are found than it says. The order of the recommendations is not changed by this."
+        ),
+        "too high": "Do not take them at their word here: choose a cut-off by the hits, as below.",
+    }
+    return reasons.get(judgement(for_k), "")
 
 
-def rivals(view: View) -> str:
-    """Who hits more often, who less."""
-    assert view.comparison is not None
-    gaps = {name: own["accuracy"] for name, own in view.comparison.differences.items()}
+def rivals(for_k: ResultsForK) -> str:
+    """Return who hits more often than the model, who less often, and with whom there is no clear difference."""
+    gaps = {name: differences["accuracy"] for name, differences in for_k.tested.differences.items()}
     better = {name: gap for name, gap in gaps.items() if gap.low > 0}
     worse = {name: gap for name, gap in gaps.items() if gap.high < 0}
     same = [name for name in gaps if name not in better and name not in worse]
-    parts = []
-    if better:
-        parts.append(f"{_points(better)} {_hit(better)} more often than {OWN}")
+    parts = [_hit_how_often(better, f"more often than {MODEL}")] if better else []
     if worse:
-        parts.append(f"{_points(worse)} {_hit(worse)} less often{'' if better else f' than {OWN}'}")
+        parts.append(_hit_how_often(worse, "less often" if better else f"less often than {MODEL}"))
     if same:
-        parts.append(f"between {OWN} and {and_list(same)} there is no clear difference")
-    said = "; ".join(parts) + "."
-    return said[0].upper() + said[1:]
+        parts.append(f"between {MODEL} and {and_list(same)} there is no clear difference")
+    text = "; ".join(parts) + "."
+    return text[0].upper() + text[1:]
 
 
-def diversity(facts: Facts, view: View) -> str:
-    """How many items are shown, and how many of them are rare."""
-    assert view.comparison is not None
-    found = {name: entry.evaluation for name, entry in view.comparison.entries.items()}
-    own = found[OWN]
-    n_shown = {name: round(one.coverage * one.n_items) for name, one in found.items()}
-    others = ", ".join(f"{name} {n:,}" for name, n in n_shown.items() if name != OWN)
-    rare = ", ".join(f"{name} {percent(one.rare_share)}" for name, one in found.items() if name != OWN)
+def diversity(results: Results, for_k: ResultsForK) -> str:
+    """Return how many items are shown, and how many of the recommendations are rare ones."""
+    evaluations = {name: entry.evaluation for name, entry in for_k.tested.entries.items()}
+    shown = {name: f"{round(each.coverage * each.n_items):,}" for name, each in evaluations.items()}
+    rare = {name: percent(each.rare_share) for name, each in evaluations.items()}
+
+    def of_rivals(numbers: dict[str, str]) -> str:
+        others = ", ".join(f"{name} {number}" for name, number in numbers.items() if name != MODEL)
+        return f" ({others})" if others else ""
+
     return (
-        f"{OWN} shows {n_shown[OWN]:,} of the {own.n_items:,} items to somebody{f' ({others})' if others else ''}, "
-        f"and {percent(own.rare_share)} of its recommendations are rare items, those outside the "
-        f"{facts.n_popular:,} most clicked{f' ({rare})' if rare else ''}."
+        f"{MODEL} shows {shown[MODEL]} of the {results.clicks.n_items:,} items to somebody{of_rivals(shown)}, and "
+        f"{rare[MODEL]} of its recommendations are rare items, those outside the {results.n_popular:,} most clicked"
+        f"{of_rivals(rare)}."
     )
 
 
-def cut(facts: Facts, view: View, step: Step | None) -> str:
-    """What it takes to be right so often."""
-    if step is None:
+def cutoff(results: Results, chosen: Cutoff | None) -> str:
+    """Return what it takes to be right as often as the cut-off was chosen for."""
+    if chosen is None:
         return "No cut-off helps: none of the recommendations were hits."
-    if step.cutoff == 0.0:
+    if chosen.probability == 0.0:
         return (
-            f"To be right {often(step.wanted)} nothing needs to be left out: of all recommendations, "
-            f"{percent(step.hit_rate)} were hits."
+            f"To be right {how_often(chosen.wanted)} nothing needs to be left out: of all recommendations, "
+            f"{percent(chosen.hit_rate)} were hits."
         )
-    users = facts.clicks.n_users
     return (
-        f"To be right {often(step.wanted)}, recommend only what has a probability of at least "
-        f"{100 * step.cutoff:.2f} %: that is {percent(step.share)} of the recommendations ({step.n:,}), "
-        f"{step.per_user:.1f} for a user on average, and {step.n_users:,} of {users:,} users get at least one."
+        f"To be right {how_often(chosen.wanted)}, recommend only what has a probability of at least "
+        f"{100 * chosen.probability:.2f} %: that is {percent(chosen.share)} of the recommendations ({chosen.n:,}), "
+        f"{chosen.per_user:.1f} for a user on average, and {chosen.n_users:,} of {results.clicks.n_users:,} users "
+        "get at least one."
     )
 
 
-def reach(view: View) -> str:
-    """What cannot be reached, and what a cut-off is worth elsewhere."""
-    best = view.best
-    if best is None:
+def half_the_time(for_k: ResultsForK) -> Cutoff | None:
+    """Return the cut-off for being right half the time, or the nearest to it that there is."""
+    nearest = sorted(for_k.cutoffs, key=lambda chosen: (abs(chosen.wanted - 0.5), chosen.wanted))
+    return nearest[0] if nearest else for_k.best_cutoff
+
+
+def reach(for_k: ResultsForK) -> str:
+    """Return which hit rate cannot be reached, and what a cut-off is worth on other clicks; or ""."""
+    if for_k.best_cutoff is None:
         return ""
-    limit = (
-        f"More than {percent(best.hit_rate)} cannot be reached here (at least {min(30, len(view.calibration.hit))} "
-        "recommendations must be left, because few can be all hits by luck). "
-    )
-    return limit + "Cut-offs are chosen on these very clicks: on others, expect a little less."
-
-
-def converged(facts: Facts) -> str:
-    """Has the calculation settled?"""
-    verdict, n_chains = facts.model.verdict_, facts.model.draws_.n_chains
-    runs = f"its {n_chains} independent runs"
-    if verdict.converged and n_chains == 1:
-        said = "The calculation has settled, but in one run only: others might end elsewhere."
-    elif verdict.converged:
-        said = f"The calculation has settled: {runs} agree."
-    elif verdict.text.startswith("Cannot be judged"):
-        said = "Whether the calculation has settled cannot be judged: it was too short."
-    elif "stuck" in verdict.text.split(";")[0]:
-        said = "The calculation is stuck: use nothing of this report, and run it again."
-    elif verdict.text.startswith("Not converged yet"):
-        said = "The calculation has nearly settled, but was too short to be sure: run it longer."
-    elif n_chains == 1:
-        said = "The calculation has not settled: its one run still moves. Run it longer, and in several runs."
-    else:
-        said = (
-            f"The calculation has not settled: {runs} do not agree yet. Recommendations are averaged over the "
-            "runs, which is still the best answer, but groups and probabilities may change in a longer run."
-        )
-    return said
-
-
-def _half(view: View) -> Step | None:
-    """Being right half the time, or the nearest to it that can be reached."""
-    if not view.steps:
-        return view.best
-    return min(view.steps, key=lambda step: (abs(step.wanted - 0.5), step.wanted))
-
-
-def first_step(view: View) -> int:
-    """The place of the step that is shown first."""
-    return view.steps.index(step) if view.steps and (step := _half(view)) in view.steps else 0
-
-
-def _groups(facts: Facts) -> str:
-    n = facts.model.n_clusters_
-    return "one group" if n == 1 else f"{n} groups"
-
-
-def _up_to(view: View) -> str:
+    least = min(LEAST_KEPT, len(for_k.calibration.hit))
     return (
-        f"{view.k}" if (view.lists.items >= 0).all() and view.lists.items.shape[1] == view.k else f"up to {view.k}"
+        f"More than {percent(for_k.best_cutoff.hit_rate)} cannot be reached here (at least {least} recommendations "
+        "must be left, because few can be all hits by luck). Cut-offs are chosen on these very clicks: on others, "
+        "expect a little less."
     )
 
 
-def _points(gaps: dict[str, PairedDifference]) -> str:
-    return and_list(
-        [
-            "{} ({:.1f} points; {:.1f} to {:.1f})".format(
-                name, 100 * abs(gap.difference), *sorted(100 * abs(end) for end in (gap.low, gap.high))
-            )
-            for name, gap in gaps.items()
-        ]
+def convergence(results: Results) -> str:
+    """Return whether the calculation has settled."""
+    verdict, draws = results.model.verdict_, results.model.draws_
+    runs = f"its {draws.n_chains} independent runs"
+    if verdict.converged:
+        if draws.n_chains == 1:
+            return "The calculation has settled, but in one run only: others might end elsewhere."
+        return f"The calculation has settled: {runs} agree."
+    if draws.n_draws < MIN_DRAWS:
+        return "Whether the calculation has settled cannot be judged: it was too short."
+    if "stuck" in verdict.text.split(";")[0]:
+        return "The calculation is stuck: use nothing of this report, and run it again."
+    if verdict.state == "too short":
+        return "The calculation has nearly settled, but was too short to be sure: run it longer."
+    if verdict.state == "stopped":
+        return "The calculation was stopped before it had settled: let it run to its end."
+    if draws.n_chains == 1:
+        return "The calculation has not settled: its one run still moves. Run it longer, and in several runs."
+    return (
+        f"The calculation has not settled: {runs} do not agree yet. Recommendations are averaged over the runs, "
+        "which is still the best answer, but groups and probabilities may change in a longer run."
     )
 
 
-def _hit(gaps: dict[str, PairedDifference]) -> str:
-    return "hits" if len(gaps) == 1 else "hit"
+def _up_to_k(for_k: ResultsForK) -> str:
+    items = for_k.lists.items
+    return f"{for_k.k}" if items.shape[1] == for_k.k and (items >= 0).all() else f"up to {for_k.k}"
+
+
+def _hit_how_often(gaps: dict[str, PairedDifference], how_often: str) -> str:
+    names = []
+    for name, gap in gaps.items():
+        low, high = sorted(100 * abs(end) for end in (gap.low, gap.high))
+        names.append(f"{name} ({100 * abs(gap.difference):.1f} points; {low:.1f} to {high:.1f})")
+    return f"{and_list(names)} {'hits' if len(names) == 1 else 'hit'} {how_often}"
