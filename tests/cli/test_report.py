@@ -6,23 +6,21 @@ FEW = ("-k", "2", "--no-rivals")
 
 
 @pytest.fixture(scope="module")
-def test_file(folder, number_model):
+def held_out_file(folder, number_model):
     """A click of each of 20 users, which the model has not seen."""
-    model = bmcd.load(number_model)
-    clicked = model.clicks_.matrix.toarray()
-    rows = [
-        (u, model.clicks_.items[(~clicked[at]).argmax()]) for at, u in enumerate(model.clicks_.users[:20].tolist())
-    ]
+    clicks = bmcd.load(number_model).clicks_
+    unclicked = clicks.items[(~clicks.matrix.toarray()[:20]).argmax(axis=1)]
     path = folder / "held_out.csv"
-    path.write_text("user,item\n" + "".join(f"{user},{item}\n" for user, item in rows), encoding="utf-8")
+    lines = [f"{user},{item}\n" for user, item in zip(clicks.users[:20], unclicked, strict=True)]
+    path.write_text("user,item\n" + "".join(lines), encoding="utf-8")
     return path
 
 
-def test_report_with_a_test(run, number_model, test_file, tmp_path):
+def test_report_with_a_test(run, number_model, held_out_file, tmp_path):
     path = tmp_path / "r.html"
-    found = run("report", number_model, "--test", test_file, "-o", path, "--user", "3", *FEW, "--json")
-    assert found.code == 0, found.err
-    assert found.json()["bytes"] == path.stat().st_size
+    result = run("report", number_model, "--test", held_out_file, "-o", path, "--user", "3", *FEW, "--json")
+    assert result.code == 0, result.err
+    assert result.json()["bytes"] == path.stat().st_size
     page = path.read_text(encoding="utf-8")
     assert "were among the clicks kept aside" in page
     assert page.count('class="card person"') == 1
@@ -30,16 +28,16 @@ def test_report_with_a_test(run, number_model, test_file, tmp_path):
 
 def test_report_without_a_test_says_where_it_is(run, text_model, tmp_path):
     path = tmp_path / "r.html"
-    found = run("report", text_model, "-o", path, "-k", "1", "-k", "2", "--title", "<b>Mine</b>")
-    assert found.code == 0, found.err
-    assert found.out.startswith(f"report: {path} (")
+    result = run("report", text_model, "-o", path, "-k", "1", "-k", "2", "--title", "<b>Mine</b>")
+    assert result.code == 0, result.err
+    assert result.out.startswith(f"report: {path} (")
     page = path.read_text(encoding="utf-8")
     assert "<h1>&lt;b&gt;Mine&lt;/b&gt;</h1>" in page
     assert "[red]Not red[/red]" in page
     assert 'name="k" value="2"' in page
 
 
-def test_report_refuses_in_one_line(refused, run, folder, number_model, test_file, tmp_path):
+def test_report_refuses_in_one_line(refused, run, folder, number_model, held_out_file, tmp_path):
     target = ("-o", tmp_path / "r.html")
     (tmp_path / "strangers.csv").write_text("user,item\nnobody,1\n")
     strangers = refused("report", number_model, "--test", tmp_path / "strangers.csv", *target)
@@ -49,9 +47,9 @@ def test_report_refuses_in_one_line(refused, run, folder, number_model, test_fil
     bare = tmp_path / "bare.bmcd"
     bmcd.load(number_model).save(bare, clicks=False)
     assert "saved without the clicks" in refused("report", bare, *target)
-    own = tmp_path / "model.html"
-    own.write_bytes(number_model.read_bytes())
-    result = run("report", own, "-o", own)
+    model_file = tmp_path / "model.html"
+    model_file.write_bytes(number_model.read_bytes())
+    result = run("report", model_file, "-o", model_file)
     assert result.code == 2
     assert "would overwrite" in " ".join(result.err.split())
-    assert own.read_bytes() == number_model.read_bytes()
+    assert model_file.read_bytes() == number_model.read_bytes()

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 import bmcd
-from bmcd.plots.trade_offs import plot_trade_off
 
 
 @pytest.fixture(scope="module")
@@ -60,28 +59,3 @@ def test_ladders_one_can_ask_for(peaked):
         bmcd.trade_off(score, 2, clicks=clicks, steps=1)
     with pytest.raises(ValueError, match="show all items already"):
         bmcd.trade_off(score, 2, clicks=clicks, min_exposure=1)
-
-
-def test_the_figure(peaked, tmp_path):
-    score, clicks, test = peaked
-    found = bmcd.trade_off(score, 2, clicks=clicks, value="probability", test=test, steps=4)
-    figure = plot_trade_off(found)
-    figure.savefig(tmp_path / "trade_off.png")
-    assert (tmp_path / "trade_off.png").stat().st_size > 10_000
-    hits, price = figure.axes
-    expected, real = hits.lines
-    assert expected.get_ydata().tolist() == [row["expected_hits"] for row in found.rows()]
-    assert real.get_ydata().tolist() == [row["hits"] for row in found.rows()]
-    assert price.lines[0].get_ydata().tolist() == [row["given_up"] for row in found.rows()]
-    assert "Gini" in found.plot("gini").axes[1].get_xlabel()
-    with pytest.raises(ValueError, match="x must be one of coverage"):
-        found.plot("size")
-
-
-def test_scores_are_not_drawn_as_hits(peaked):
-    score, clicks, test = peaked
-    alone = bmcd.trade_off(score, 2, clicks=clicks, min_exposure=[0, 2])
-    assert alone.plot().axes[0].get_ylabel() == "sum of scores"
-    tested = bmcd.trade_off(score, 2, clicks=clicks, min_exposure=[0, 2], test=test)
-    (line,) = tested.plot().axes[0].lines
-    assert line.get_label() == "real hits (test)"

@@ -7,4 +7,4 @@ def test_the_examples_of_the_docs_run(tmp_path, monkeypatch):
     file = Path(__file__).parents[2] / "docs" / "report.md"
     result = doctest.testfile(str(file), module_relative=False, raise_on_error=True)
     assert result.attempted >= 10
-    assert len(list(tmp_path.iterdir())) == 5
+    assert len(list(tmp_path.iterdir())) == 6  # one file for each figure

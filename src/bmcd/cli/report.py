@@ -1,16 +1,16 @@
-"""`bmcd report`: everything about a model in one HTML file, for editors."""
+"""`bmcd report`: write everything about a model into one HTML file, for editors."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from bmcd.cli.ids import as_known, ids_in, own_ids
 from bmcd.cli.output import check_output, file_size, print_json, say
 
-PAGES = (".html", ".htm")
+SUFFIXES = (".html", ".htm")
 
 
 def report(
@@ -27,14 +27,14 @@ def report(
     users: Annotated[
         list[str] | None, typer.Option("--user", help="Show this user; may be repeated. By default 12 are chosen.")
     ] = None,
-    title: Annotated[str, typer.Option(help="What stands on top.")] = "What is recommended, and how good it is",
+    title: Annotated[str, typer.Option(help="The heading.")] = "What is recommended, and how good it is",
     rivals: Annotated[bool, typer.Option(help="Compare with other methods, untuned.")] = True,
     user_column: Annotated[str, typer.Option(help="The column of the test clicks that says who.")] = "user",
     item_column: Annotated[str, typer.Option(help="The column of the test clicks that says what.")] = "item",
     popular: Annotated[
         int | None, typer.Option(min=1, help="How many items are popular, not rare; by default a fifth.")
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Of the other methods and the intervals.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="The seed of the other methods and the intervals.")] = 0,
     threads: Annotated[int | None, typer.Option(min=1, help="By default one for each core.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
@@ -42,42 +42,31 @@ def report(
 
     Without --test it leaves out what needs clicks kept aside: accuracy, cut-offs, other methods.
     """
-    ks = None if not k else _numbers(k)
-    named = [one for text in users or [] for one in ids_in(text)]
-    if users and not named:
+    options: Any = {"k": _read_numbers(k), "n_popular": popular, "seed": seed, "n_threads": threads, "title": title}
+    wanted = [user for text in users or [] for user in ids_in(text)]
+    if users and not wanted:
         raise typer.BadParameter("--user has no ids in it.")
-    target = check_output(output, PAGES, [model, test])
+    target = check_output(output, SUFFIXES, [model, test])
     import bmcd
-    from bmcd.reporting.report import report as write_report
 
     fitted = bmcd.load(model)
-    known = fitted.clicks_
-    hint = "Show users that the model was fitted to."
-    truth = None
-    if known.n_users > 0:  # without, the report itself says what is wrong
-        truth = None if test is None else as_known(bmcd.read_clicks(test, user_column, item_column), known)
-    write_report(
-        fitted,
-        None,
-        truth,
-        target,
-        k=ks,
-        rivals=None if rivals else {},
-        users=own_ids(named, known.users, "user", hint) if named and known.n_users else None,
-        n_popular=popular,
-        seed=seed,
-        n_threads=threads,
-        title=title,
-    )
+    known, test_clicks, shown = fitted.clicks_, None, None
+    if known.n_users:  # else the report itself says what is wrong
+        if test is not None:
+            test_clicks = as_known(bmcd.read_clicks(test, user_column, item_column), known)
+        if wanted:
+            shown = own_ids(wanted, known.users, "user", "Show users that the model was fitted to.")
+    bmcd.report(fitted, None, test_clicks, target, rivals=None if rivals else {}, users=shown, **options)
     if as_json:
-        size = target.stat().st_size
-        print_json({"model": model, "test": test, "file": output, "bytes": size})
+        print_json({"model": model, "test": test, "file": output, "bytes": target.stat().st_size})
     else:
         say(f"report: {output} ({file_size(target)}). Open it in a browser.")
 
 
-def _numbers(given: list[str]) -> list[int]:
-    parts = [part.strip() for text in given for part in text.split(",") if part.strip()]
+def _read_numbers(texts: list[str] | None) -> list[int] | None:
+    if not texts:
+        return None
+    parts = [part.strip() for text in texts for part in text.split(",") if part.strip()]
     if not parts or not all(part.isascii() and part.isdigit() and int(part) > 0 for part in parts):
-        raise typer.BadParameter(f"-k must be whole numbers from 1 on, such as 5 or 5,10, not {','.join(given)!r}.")
-    return list(dict.fromkeys(int(part) for part in parts))
+        raise typer.BadParameter(f"-k must be whole numbers from 1 on, such as 5 or 5,10, not {','.join(texts)!r}.")
+    return list(dict.fromkeys(map(int, parts)))

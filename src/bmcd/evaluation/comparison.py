@@ -160,9 +160,9 @@ class Comparison:
 
     def plot(self, x: str = "coverage", y: str = "accuracy") -> Figure:
         """One measure against another, a point a model, with the intervals; a matplotlib figure."""
-        from bmcd.plots.measures import plot
+        from bmcd.plots import measures
 
-        return plot(self, x, y)
+        return measures(self, x, y)
 
     def save(self, folder: str | Path, *, plots: bool = True) -> Path:
         """Write table.csv, table.md, comparison.json, config.json and plots into a folder, and return it.

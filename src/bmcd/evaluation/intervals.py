@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from bmcd.errors import InputError
 from bmcd.evaluation.metrics import PerUser
@@ -108,30 +108,6 @@ def percentiles(draws: Floats, level: float) -> tuple[float, float, float]:
         raise InputError("fewer than 2 resamples have a user who counts for this measure: use more resamples.")
     low, high = np.quantile(have, [(1 - level) / 2, (1 + level) / 2])
     return float(low), float(high), float(have.std(ddof=1))
-
-
-def wilson(hits: ArrayLike, n: ArrayLike, level: float = 0.95) -> tuple[Floats, Floats]:
-    """Wilson's interval for shares, low and high; of nothing, it is 0 to 1. Good also for few, and for 0 or all.
-
-    It takes every recommendation for a try of its own. Those of one user hang together, so over all recommendations
-    the bootstrap over users is better; within a narrow bin of probability there are few of a user.
-
-    >>> [end.round(3).tolist() for end in wilson([0, 5, 10], [10, 10, 10])]
-    [[0.0, 0.237, 0.722], [0.278, 0.763, 1.0]]
-    """
-    from scipy.special import ndtri
-
-    if not 0 < level < 1:
-        raise InputError(f"level must be between 0 and 1, like 0.95, but it is {level}.")
-    some, of = np.asarray(hits, np.float64), np.asarray(n, np.float64)
-    if ((some < 0) | (some > of)).any():
-        raise InputError("there cannot be fewer hits than 0 or more hits than tries.")
-    z = float(ndtri((1 + level) / 2))
-    share = np.divide(some, of, out=np.full_like(some, 0.5), where=of > 0)
-    middle, reach = some + z**2 / 2, z * np.sqrt(of * share * (1 - share) + z**2 / 4)
-    low, high = (middle - reach) / (of + z**2), (middle + reach) / (of + z**2)
-    # At the ends the formula is exactly 0 and 1; rounding must not leave a hair.
-    return np.where(some == 0, 0.0, low), np.where(some == of, 1.0, high)
 
 
 def paired_difference(

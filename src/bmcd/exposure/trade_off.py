@@ -78,10 +78,10 @@ class TradeOff:
         return nw.from_dict(data, backend=library or self.rerankings[0].clicks.library).to_native()
 
     def plot(self, x: str | None = None) -> Figure:
-        """Draw it, see `plot_trade_off`."""
-        from bmcd.plots.trade_offs import plot_trade_off
+        """Draw it, see `bmcd.plots.trade_off`."""
+        from bmcd import plots
 
-        return plot_trade_off(self, x)
+        return plots.trade_off(self, x)
 
     def __repr__(self) -> str:
         first = self.rerankings[0]

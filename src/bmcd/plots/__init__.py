@@ -1,23 +1,19 @@
-"""All figures: plain data in, a matplotlib figure out, in one look that colour-blind people can read.
+"""Every figure of bmcd, in one look: plain data in, a matplotlib figure out. Knows no evaluation and no report.
 
-They use no pyplot and change no global settings. In a notebook the last value of a cell shows itself; elsewhere
-`savefig` writes it.
+Evaluations, comparisons and trade-offs are read through their public attributes; their classes are not imported.
+No pyplot is used and no global setting changed. The colours are Okabe and Ito's, which colour-blind people can tell
+apart. A figure that is the last value of a notebook's cell shows itself; elsewhere `savefig` writes it.
 
 >>> from bmcd import plots
 >>> plots.kmeans_curve({2: 100.0, 3: 40.0, 4: 35.0}, chosen={"elbow": 3}).savefig("kmeans.svg")
 """
 
-from bmcd.plots.clusters import (
-    accuracy_by_clusters,
-    alpha_traces,
-    cluster_sizes,
-    kmeans_curve,
-    within_distance,
-)
-from bmcd.plots.comparisons import comparison
+from bmcd.plots.clusters import accuracy_by_clusters, alpha_traces, cluster_sizes, kmeans_curve, within_distance
+from bmcd.plots.comparisons import comparison, measures
 from bmcd.plots.items import exposure, item_popularity, rare_items
 from bmcd.plots.probabilities import calibration, cutoff_curve
 from bmcd.plots.style import Figure
+from bmcd.plots.trade_offs import trade_off
 
 __all__ = [
     "Figure",
@@ -30,6 +26,8 @@ __all__ = [
     "exposure",
     "item_popularity",
     "kmeans_curve",
+    "measures",
     "rare_items",
+    "trade_off",
     "within_distance",
 ]

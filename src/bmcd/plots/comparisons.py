@@ -1,21 +1,23 @@
-"""Methods beside each other: every measure with its interval."""
+"""Figures that set methods beside each other: every measure with its interval, and one measure against another."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bmcd.errors import InputError
-from bmcd.evaluation.comparison import Comparison
-from bmcd.plots.style import Figure, looks, new_figure, round_ticks, styled
+from bmcd.plots.style import Figure, error_bars, looks, new_figure, panels, percent, round_ticks, styled
 
-# What stands above a panel, and whether it is a share.
+if TYPE_CHECKING:
+    from bmcd.evaluation import Comparison
+
+# By measure: the heading of its panel, and whether it is a share, which is written in %.
 MEASURES = {
     "accuracy": ("accuracy: recommendations that were hits", True),
     "coverage": ("coverage: items shown to anybody", True),
     "correct_coverage": ("items that were a hit for anybody", True),
+    "intra_list_similarity": ("list similarity (low is diverse)", False),
     "novelty": ("novelty: how little clicked (bits)", False),
-    "intra_list_similarity": ("similarity within a list (less is more diverse)", False),
     "rare_share": ("recommendations that are rare items", True),
     "users_with_rare_share": ("users who get a rare item", True),
     "precision": ("precision", True),
@@ -33,62 +35,85 @@ DEFAULT = ("accuracy", "coverage", "novelty", "intra_list_similarity", "rare_sha
 def comparison(
     comparison: Comparison, measures: Sequence[str] = DEFAULT, *, title: str | None = None, across: int = 1
 ) -> Figure:
-    """Every method as a dot with its interval, a panel for each measure; coverage has no interval.
+    """Draw every method as a dot with its interval, a panel for each measure; coverage has no interval.
 
     >>> import bmcd
     >>> sim = bmcd.simulate(n_users=60, seed=1)
     >>> rivals = {"Popularity": bmcd.baselines.Popularity(), "EASE": bmcd.baselines.EASE()}
-    >>> found = bmcd.compare(rivals, sim.clicks, sim, k=5)
-    >>> figure = comparison(found, ["accuracy"])
+    >>> figure = comparison(bmcd.compare(rivals, sim.clicks, sim, k=5), ["accuracy"])
     >>> [label.get_text() for label in figure.axes[0].get_yticklabels()]
     ['Popularity', 'EASE']
     """
+    _check_measures(comparison, measures)
     names = list(comparison.entries)
-    known = comparison._measures()
-    if not measures:
-        raise InputError("there is nothing to draw: give at least one measure.")
-    for measure in measures:
-        if measure not in known:
-            raise InputError(f"{measure!r} is no measure; there are {', '.join(known)}.")
     styles = looks(names)
-    across = min(across, len(measures))
-    down = -(-len(measures) // across)
-    figure = new_figure(4.8 if across == 1 else 3.6 * across, down * (0.75 + 0.21 * len(names)), title)
-    grid = figure.subplots(down, across, squeeze=False).ravel()
-    for spare in grid[len(measures) :]:
-        spare.remove()
-    for ax, measure in zip(grid, measures, strict=False):
-        heading, share = MEASURES[measure]
+    figure, axes = panels(len(measures), title, across=across, width=3.6, height=0.75 + 0.21 * len(names))
+    for ax, measure in zip(axes, measures, strict=True):
+        heading, is_share = MEASURES[measure]
+        write = percent if is_share else "{:.3f}".format
         for row, name in enumerate(names):
-            value, look = comparison.value(name, measure), styles[name]
+            value = comparison.value(name, measure)
             if value != value:  # NaN: this method has no probabilities
                 continue
-            own = comparison.entries[name].intervals.get(measure)
-            bars = [[max(value - own.low, 0.0)], [max(own.high - value, 0.0)]] if own else None
-            ax.errorbar(
-                *([value], [row]),
-                xerr=bars,
-                fmt=look.marker,
-                color=look.color,
-                markersize=6,
-                elinewidth=1.6,
-                capsize=3,
-                markeredgecolor="black" if look.marker == "*" else look.color,
-                label=name,
-            )
-            figure.tip(ax, _said(name, measure, value, own, share), value, row)
-        ax.set_title(heading, fontsize=10)
+            text = f"{name}, {measure.replace('_', ' ')}: {write(value)}"
+            if interval := comparison.entries[name].intervals.get(measure):
+                ends = f"{write(interval.low)} to {write(interval.high)}"
+                text += f" ({interval.level:.0%} interval {ends})"
+            bars = _bars(comparison, name, measure)
+            _draw_point(ax, styles[name], value, row, xerr=bars, markersize=6, elinewidth=1.6, label=name)
+            figure.tip(ax, text, value, row)
+        ax.set_title(heading)
         ax.set_yticks(range(len(names)), names)
         ax.set_ylim(len(names) - 0.4, -0.6)
         ax.grid(axis="y", visible=False)
         ax.margins(x=0.12)
-        round_ticks(ax.xaxis, share=share)
+        round_ticks(ax.xaxis, share=is_share)
     return figure
 
 
-def _said(name: str, measure: str, value: float, own: Any, share: bool) -> str:
-    def number(x: float) -> str:
-        return f"{x:.1%}".replace("%", " %") if share else f"{x:.3f}"
+@styled
+def measures(
+    comparison: Comparison, x: str = "coverage", y: str = "accuracy", *, title: str | None = None
+) -> Figure:
+    """Draw one measure against another: a point for each method, with intervals where the measures have them.
 
-    said = f"{name}, {measure.replace('_', ' ')}: {number(value)}"
-    return said + (f" ({own.level:.0%} interval {number(own.low)} to {number(own.high)})" if own else "")
+    >>> import bmcd
+    >>> sim = bmcd.simulate(n_users=60, seed=1)
+    >>> rivals = {"Popularity": bmcd.baselines.Popularity(), "EASE": bmcd.baselines.EASE()}
+    >>> figure = measures(bmcd.compare(rivals, sim.clicks, sim, k=5), "novelty", "accuracy")
+    >>> figure.axes[0].get_xlabel(), figure.axes[0].get_ylabel()
+    ('novelty', 'accuracy')
+    """
+    _check_measures(comparison, (x, y))
+    bars = f"bars: {comparison.level:.0%} intervals over users"
+    figure = new_figure(height=3.9, title=title or f"{comparison.k} recommendations; {bars}")
+    ax = figure.subplots()
+    for name, look in looks(comparison.entries).items():
+        errors = {"xerr": _bars(comparison, name, x), "yerr": _bars(comparison, name, y)}
+        _draw_point(ax, look, comparison.value(name, x), comparison.value(name, y), **errors, label=name)
+    ax.set(xlabel=x.replace("_", " "), ylabel=y.replace("_", " "))
+    for axis, measure in ((ax.xaxis, x), (ax.yaxis, y)):
+        round_ticks(axis, share=MEASURES[measure][1])
+    # Outside: names at the points would cover each other, since good methods are close together.
+    figure.legend(loc="outside lower left", ncols=3)
+    return figure
+
+
+def _draw_point(ax: Any, look: Any, x: float, y: float, **options: Any) -> None:
+    ax.errorbar([x], [y], fmt=look.marker, color=look.color, markeredgecolor=look.edge, capsize=3, **options)
+
+
+def _bars(comparison: Comparison, name: str, measure: str) -> Any:
+    interval = comparison.entries[name].intervals.get(measure)
+    return interval and error_bars(comparison.value(name, measure), interval.low, interval.high)
+
+
+def _check_measures(comparison: Comparison, measures: Sequence[str]) -> None:
+    """Refuse what is no measure, and measures of calibration if no method gives probabilities."""
+    if not measures:
+        raise InputError("there is nothing to draw: give at least one measure.")
+    values = {measure: [comparison.value(name, measure) for name in comparison.entries] for measure in MEASURES}
+    known = [measure for measure in MEASURES if any(value == value for value in values[measure])]
+    for measure in measures:
+        if measure not in known:
+            raise InputError(f"{measure!r} is no measure; there are {', '.join(known)}.")

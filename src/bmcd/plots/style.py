@@ -1,28 +1,33 @@
-"""The look of all figures: colours, sizes, and a figure that notebooks show without pyplot.
+"""The one look of every figure: colours, markers, sizes, and a figure that notebooks show without pyplot.
 
-Nothing here changes matplotlib's global settings: they are set while a figure is made or drawn, and put back.
+Matplotlib's global settings stay as they are: a figure is made and drawn with settings of its own.
 """
 
 from __future__ import annotations
 
 import functools
 import io
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 import matplotlib
+import numpy as np
 from matplotlib.figure import Figure as _Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
+from numpy.typing import NDArray
 
 from bmcd.errors import InputError, InputTypeError
+from bmcd.system.text import listed
+
+Floats = NDArray[np.float64]
 
 # Okabe and Ito's colours, which colour-blind people can tell apart.
 BLACK, ORANGE, SKY, GREEN = "#000000", "#E69F00", "#56B4E9", "#009E73"
 YELLOW, BLUE, VERMILLION, PURPLE = "#F0E442", "#0072B2", "#D55E00", "#CC79A7"
-GREY, LIGHT, PALE = "#5f5f5f", "#c9c9c9", "#bcd7ea"
+GREY, PALE = "#5f5f5f", "#bcd7ea"
 
 WIDTH, HEIGHT = 4.8, 3.3
-"""Of one panel, in inches: narrow, so that the text can be read on a phone."""
+"""The size of one panel in inches: narrow, so that its text can be read on a phone."""
 
 STYLE: Any = {
     "axes.edgecolor": GREY,
@@ -33,7 +38,7 @@ STYLE: Any = {
     "axes.spines.right": False,
     "axes.spines.top": False,
     "axes.titlelocation": "left",
-    "axes.titlesize": 10.5,
+    "axes.titlesize": 10,
     "axes.titleweight": "normal",
     "axes.unicode_minus": True,
     "figure.facecolor": "white",
@@ -50,30 +55,35 @@ STYLE: Any = {
     "savefig.dpi": 150,
     "svg.fonttype": "path",
     "svg.hashsalt": "bmcd",
-    "text.parse_math": False,  # a dollar in a name is a dollar
+    "text.parse_math": False,  # a dollar sign in a name stays a dollar sign
     "text.usetex": False,
     "xtick.labelsize": 9.5,
     "ytick.labelsize": 9.5,
 }
 
-# What a file has its own say in.
-DRAWN: Any = {key: value for key, value in STYLE.items() if not key.startswith(("svg.", "savefig."))}
+# The settings used while a figure is drawn. Those of the file formats are left to whoever writes the file.
+DRAWING: Any = {key: value for key, value in STYLE.items() if not key.startswith(("svg.", "savefig."))}
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
 class Look(NamedTuple):
-    """How one method is drawn: never told apart by colour alone."""
+    """How one method is drawn; two methods never differ in colour alone."""
 
     color: str
     marker: str
     line: Any
     hatch: str
 
+    @property
+    def edge(self) -> str:
+        """The colour of a marker's edge: black around the star, whose yellow is hard to see on white."""
+        return BLACK if self.marker == "*" else self.color
 
-# The same for a method in every figure.
-KNOWN = {
+
+# A method looks the same in every figure.
+METHOD_LOOKS = {
     "bmcd": Look(BLUE, "o", "-", ""),
     "ease": Look(VERMILLION, "s", "--", "//"),
     "als": Look(GREEN, "D", "-.", "\\\\"),
@@ -83,8 +93,8 @@ KNOWN = {
     "sparkals": Look(PURPLE, "P", (0, (3, 1, 1, 1)), "oo"),
     "diffusion": Look(YELLOW, "*", (0, (3, 1, 1, 1, 1, 1)), "--"),
 }
-# The paper's name of its rival, which is Spark's ALS.
-KNOWN["cf"] = KNOWN["sparkals"]
+# The paper calls its rival CF; it is Spark's ALS.
+METHOD_LOOKS["cf"] = METHOD_LOOKS["sparkals"]
 _COLORS = (BLUE, VERMILLION, GREEN, ORANGE, PURPLE, SKY, BLACK)
 _MARKERS = ("o", "s", "D", "^", "P", "v", "X", "<", ">")
 _LINES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)))
@@ -92,14 +102,14 @@ _HATCHES = ("", "//", "\\\\", "xx", "..", "++")
 
 
 def looks(names: Iterable[str]) -> dict[str, Look]:
-    """A look for each name: a method's own where it is known, another for each of the rest.
+    """Return a look for each name: a known method keeps its own, every other name gets one that nobody else has.
 
-    >>> found = looks(["EASE", "BMCD", "mine"])
-    >>> found["BMCD"].color == BLUE, len({look.marker for look in found.values()})
+    >>> by_name = looks(["EASE", "BMCD", "mine"])
+    >>> by_name["BMCD"].color == BLUE, len({look.marker for look in by_name.values()})
     (True, 3)
     """
     wanted = list(dict.fromkeys(names))
-    known = {name: KNOWN.get("".join(c for c in name.casefold() if c.isalnum())) for name in wanted}
+    known = {name: METHOD_LOOKS.get("".join(c for c in name.casefold() if c.isalnum())) for name in wanted}
     used = {(look.color, look.marker) for look in known.values() if look}
     spare = (
         Look(_COLORS[i % 7], _MARKERS[(i + i // 63) % 9], _LINES[i % 6], _HATCHES[i % 6])
@@ -113,7 +123,7 @@ Place = float | tuple[float, float]
 
 
 class Tip(NamedTuple):
-    """What a place says when it is pointed at. It is not drawn."""
+    """The text that a reader gets who points at a place of the figure. It is not drawn."""
 
     axes: Any
     text: str
@@ -121,14 +131,13 @@ class Tip(NamedTuple):
     y: Place | None
 
     def box(self, least: float = 14.0) -> tuple[float, float, float, float]:
-        """Left, top, width and height, in points from the upper left of a figure that has been drawn.
+        """Return left, top, width and height in points from the upper left corner; the figure must have been drawn.
 
-        A point gets ``least`` points each way, so that it can be met.
+        A single point becomes a box of ``least`` points each way, large enough to be hit with a mouse or a finger.
         """
         rows = self.axes.get_ylim() if self.y is None else _ends(self.y)
-        corners = self.axes.transData.transform(list(zip(_ends(self.x), rows, strict=True)))
         figure = self.axes.figure
-        corners = corners * 72.0 / figure.dpi
+        corners = self.axes.transData.transform(list(zip(_ends(self.x), rows, strict=True))) * 72.0 / figure.dpi
         (left, low), (right, high) = corners.min(axis=0), corners.max(axis=0)
         if isinstance(self.x, float | int) and isinstance(self.y, float | int):
             left, right, low, high = left - least / 2, right + least / 2, low - least / 2, high + least / 2
@@ -141,7 +150,7 @@ def _ends(place: Place) -> tuple[float, float]:
 
 
 class Figure(_Figure):
-    """A matplotlib figure that keeps its look, shows itself in notebooks, and knows what its parts say.
+    """A matplotlib figure that keeps its look, shows itself in notebooks, and has texts to point at.
 
     >>> figure = Figure()
     >>> axes = figure.subplots()
@@ -152,25 +161,25 @@ class Figure(_Figure):
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         self.tips: list[Tip] = []
-        """What places of the figure say when they are pointed at; `bmcd.report` shows it."""
+        """The texts to point at; `bmcd.report` shows them."""
         super().__init__(*arguments, **options)
 
     def tip(self, axes: Any, text: str, x: Place, y: Place | None = None) -> None:
-        """Let a place say something: a point, a rectangle (two ends each), or all heights between two x."""
+        """Give a place a text: a point, a rectangle (two ends each way), or all heights between two x."""
         self.tips.append(Tip(axes, text, x, y))
 
     def draw(self, renderer: Any) -> None:
-        """Draw it; ticks are made only now, so the look is needed again."""
-        with matplotlib.rc_context(DRAWN):
+        """Draw the figure; matplotlib makes the ticks only now, so the look is needed again."""
+        with matplotlib.rc_context(DRAWING):
             super().draw(renderer)
 
     def savefig(self, *arguments: Any, **options: Any) -> None:
-        """Write it to a file, as matplotlib does."""
+        """Write the figure to a file, as matplotlib does."""
         with matplotlib.rc_context(STYLE):
             super().savefig(*arguments, **options)
 
     def page_svg(self) -> str:
-        """SVG for a page: letters stay letters, and nothing tells when it was made."""
+        """Return the figure as SVG for an HTML page: text stays text, and no date is written."""
         out = io.StringIO()
         with matplotlib.rc_context({**STYLE, "svg.fonttype": "none"}):
             super().savefig(out, format="svg", metadata=dict.fromkeys(("Date", "Creator", "Format", "Type")))
@@ -187,42 +196,43 @@ class Figure(_Figure):
         return out.getvalue()
 
 
-def styled(make: Callable[P, T]) -> Callable[P, T]:
-    """Make a figure in the look of all."""
+def styled(draw: Callable[P, T]) -> Callable[P, T]:
+    """Let a function draw with the settings of `STYLE`; matplotlib's own are put back when it returns."""
 
-    @functools.wraps(make)
-    def inside(*arguments: P.args, **options: P.kwargs) -> T:
+    @functools.wraps(draw)
+    def draw_in_style(*arguments: P.args, **options: P.kwargs) -> T:
         with matplotlib.rc_context(STYLE):
-            return make(*arguments, **options)
+            return draw(*arguments, **options)
 
-    return inside
+    return draw_in_style
 
 
-def new_figure(
-    width: float = WIDTH, height: float = HEIGHT, title: str | None = None, title_size: float = 10.5
-) -> Figure:
-    """An empty figure."""
+def new_figure(width: float = WIDTH, height: float = HEIGHT, title: str | None = None) -> Figure:
+    """Return an empty figure."""
     figure = Figure(figsize=(width, height), layout="constrained")
     if title:
-        figure.suptitle(title, x=0.01, ha="left", fontsize=title_size)
+        figure.suptitle(title, x=0.01, ha="left")
     return figure
 
 
 def panels(
-    n: int, title: str | None = None, *, across: int = 2, height: float = HEIGHT, **options: Any
+    n: int, title: str | None = None, *, across: int = 2, width: float = 3.3, height: float = HEIGHT, **options: Any
 ) -> tuple[Figure, list[Any]]:
-    """A figure with n panels, at most ``across`` beside each other."""
+    """Return a figure with n panels, at most ``across`` of them beside each other, and the panels.
+
+    ``width`` is that of a panel with others beside it.
+    """
     across = max(1, min(n, across))
     down = -(-n // across)
-    figure = new_figure(WIDTH if across == 1 else 3.3 * across, height * down, title)
-    grid = figure.subplots(down, across, squeeze=False, **options)
-    for spare in grid.ravel()[n:]:
+    figure = new_figure(WIDTH if across == 1 else width * across, height * down, title)
+    grid = figure.subplots(down, across, squeeze=False, **options).ravel()
+    for spare in grid[n:]:
         spare.remove()
-    return figure, list(grid.ravel()[:n])
+    return figure, list(grid[:n])
 
 
 def label_axes(figure: Figure, axes: list[Any], x: str, y: str) -> None:
-    """Name the axes of panels that share their meaning: x below the lowest of each column, y once."""
+    """Label the axes of panels that share their meaning: x below the lowest panel of each column, y once."""
     if len(axes) == 1:
         axes[0].set(xlabel=x, ylabel=y)
         return
@@ -234,7 +244,7 @@ def label_axes(figure: Figure, axes: list[Any], x: str, y: str) -> None:
 
 
 def round_ticks(axis: Any, n: int = 5, *, share: bool = False, integer: bool = False) -> None:
-    """At most n + 1 ticks, at round numbers: shares in %, counts with commas."""
+    """Put at most n + 1 ticks at round numbers; shares are written in %, counts with commas."""
     axis.set_major_locator(MaxNLocator(n, steps=[1, 2, 2.5, 5, 10], integer=integer))
     if share:
         axis.set_major_formatter(FuncFormatter(lambda value, _: f"{round(100 * value, 6):g} %"))
@@ -242,38 +252,62 @@ def round_ticks(axis: Any, n: int = 5, *, share: bool = False, integer: bool = F
         axis.set_major_formatter(FuncFormatter(lambda value, _: f"{round(value, 6):,.10g}"))
 
 
-def named(value: Any, name: str, kind: type) -> dict[str, Any]:
-    """One thing as a mapping from its name, several as they are.
+def error_bars(value: float | Floats, low: float | Floats, high: float | Floats) -> Floats:
+    """Return the lengths of error bars from values down to ``low`` and up to ``high``, as matplotlib wants them.
 
-    >>> named(3, "BMCD", int)
+    >>> error_bars(2.0, 1.5, 3.0).tolist()
+    [[0.5], [1.0]]
+    """
+    values = np.atleast_1d(np.asarray(value, np.float64))
+    # Rounding may put an end of a narrow interval on the wrong side of its value.
+    lengths: Floats = np.maximum([values - low, high - values], 0.0)
+    return lengths
+
+
+def box_options(edge: str, median: str, **face: Any) -> dict[str, Any]:
+    """Return the options of `Axes.bxp` and `Axes.boxplot`: colours, no outliers, and ticks left alone."""
+    lines = {part: {"color": edge} for part in ("whiskerprops", "capprops")}
+    boxes = {"boxprops": {"edgecolor": edge, **face}, "medianprops": {"color": median, "linewidth": 1.6}}
+    return {"showfliers": False, "patch_artist": True, "manage_ticks": False, **boxes, **lines}
+
+
+def percent(share: float) -> str:
+    """Return a share in percent, with one decimal.
+
+    >>> percent(0.25)
+    '25.0 %'
+    """
+    return f"{100 * share:.1f} %"
+
+
+def by_name(given: Any, kind: str, is_kind: Callable[[Any], bool]) -> dict[str, Any]:
+    """Return several things by their names, and a single one under the name BMCD; refuse what is of another kind.
+
+    >>> by_name(3, "a number", lambda value: isinstance(value, int))
     {'BMCD': 3}
     """
-    if isinstance(value, Mapping):
-        if not value:
-            raise InputError("there is nothing to draw: the mapping is empty.")
-        found = {str(key): one for key, one in value.items()}
-    else:
-        found = {name: value}
-    for key, one in found.items():
-        if not isinstance(one, kind):
-            raise InputTypeError(f"{key} must be a {kind.__name__}, not {type(one).__name__}.")
-    return found
+    single = is_kind(given) or not isinstance(given, Mapping)
+    things = {"BMCD": given} if single else {str(name): thing for name, thing in given.items()}
+    if not things:
+        raise InputError("there is nothing to draw: the mapping is empty.")
+    for name, thing in things.items():
+        if not is_kind(thing):
+            raise InputTypeError(f"{name} must be {kind}, not {type(thing).__name__}.")
+    return things
 
 
-def table_of(table: Any, needed: Iterable[str]) -> Any:
-    """A pandas frame out of a frame of any library, a mapping of columns, or a list of rows."""
+def to_pandas(table: Any, needed: Sequence[str]) -> Any:
+    """Return a pandas frame made of a frame of any library, a mapping of columns, or a list of rows."""
     import narwhals as nw
     import pandas as pd
 
-    if isinstance(table, Mapping | list | tuple):
-        found = pd.DataFrame(table)
-    else:
-        found = nw.from_native(table, eager_only=True).to_pandas()
-    if missing := [name for name in needed if name not in found.columns]:
+    is_plain = isinstance(table, Mapping | list | tuple)
+    frame = pd.DataFrame(table) if is_plain else nw.from_native(table, eager_only=True).to_pandas()
+    if missing := [name for name in needed if name not in frame.columns]:
         raise InputError(
-            f"the table has no column {', '.join(map(repr, missing))}; its columns are "
-            f"{', '.join(repr(str(name)) for name in found.columns)}."
+            f"the table has no column {listed([repr(name) for name in missing])}; its columns are "
+            f"{listed([repr(str(name)) for name in frame.columns])}."
         )
-    if not len(found):
+    if not len(frame):
         raise InputError("there is nothing to draw: the table has no rows.")
-    return found
+    return frame

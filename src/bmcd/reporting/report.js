@@ -1,10 +1,10 @@
 "use strict";
 (() => {
   const all = (what, where = document) => Array.from(where.querySelectorAll(what));
-  const one = (name) => document.getElementById(name);
+  const byId = (id) => document.getElementById(id);
   document.documentElement.classList.add("js");
 
-  // Pick k: every view of it is in the page already.
+  // Pick k: the page has a view for each.
   for (const choice of all("input[name=k]")) {
     choice.addEventListener("change", () => {
       for (const view of all(".view")) view.hidden = view.dataset.k !== choice.value;
@@ -13,7 +13,7 @@
   }
 
   // Pick a user.
-  const person = one("person");
+  const person = byId("person");
   const showPerson = () => {
     for (const card of all(".person")) card.hidden = card.dataset.user !== person.value;
   };
@@ -22,24 +22,24 @@
     showPerson();
   }
 
-  // How often to be right: sentences and rows are made beforehand, a step each.
-  const told = one("cutoffs") ? JSON.parse(one("cutoffs").textContent) : {};
+  // Pick how often to be right: the page has a sentence and a row for each step of the slider.
+  const answers = byId("cutoffs") ? JSON.parse(byId("cutoffs").textContent) : {};
   for (const slider of all("input[type=range]")) {
     const k = slider.dataset.k;
     const move = () => {
-      const [rate, sentence] = told[k][Number(slider.value)];
-      one("rate-" + k).textContent = rate;
-      one("cut-" + k).textContent = sentence;
+      const [rate, sentence] = answers[k][Number(slider.value)];
+      byId("rate-" + k).textContent = rate;
+      byId("cut-" + k).textContent = sentence;
       slider.setAttribute("aria-valuetext", rate);
-      all(".steps tbody tr", slider.closest(".view")).forEach((row, at) =>
-        row.classList.toggle("on", at === Number(slider.value)));
+      all(".steps tbody tr", slider.closest(".view")).forEach((row, step) =>
+        row.classList.toggle("on", step === Number(slider.value)));
     };
     slider.addEventListener("input", move);
     move();
   }
 
-  // What a part of a figure says: by mouse, by touch, and by arrow keys once the figure has the focus.
-  const tip = one("tip");
+  // Show the text of the part of a figure that is pointed at: by mouse, by touch, or by arrow keys once it has the focus.
+  const tip = byId("tip");
   let current = null;
   const hide = () => {
     if (current) current.classList.remove("on");
@@ -61,7 +61,7 @@
   const under = (event) => event.target instanceof Element && event.target.closest("[data-tip]");
   for (const plot of all(".plot")) {
     const parts = all("[data-tip]", plot);
-    // The browser's own tooltips would come on top.
+    // The browser would show these as tooltips of its own.
     for (const title of all("title", plot)) title.remove();
     const point = (event) => (under(event) ? show(under(event), event.clientX, event.clientY) : hide());
     plot.addEventListener("pointermove", point);
@@ -73,8 +73,9 @@
       if (event.key === "Escape") hide();
       if (!step || !parts.length) return;
       event.preventDefault();
-      const at = parts.indexOf(current);
-      const next = parts[at < 0 ? (step > 0 ? 0 : parts.length - 1) : (at + step + parts.length) % parts.length];
+      const place = parts.indexOf(current);
+      const wrapped = (place + step + parts.length) % parts.length;
+      const next = parts[place < 0 ? (step > 0 ? 0 : parts.length - 1) : wrapped];
       const box = next.getBoundingClientRect();
       show(next, box.left + box.width / 2, box.top + box.height / 2);
     });

@@ -1,26 +1,21 @@
-"""report: everything about a model in one HTML file, for people who recommend and need not know how."""
+"""report: write everything about a model into one HTML file, for people who decide what is recommended."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
 from bmcd.clicks.table import Clicks
 from bmcd.errors import InputError
 from bmcd.models.bmcd import BMCD
-from bmcd.reporting import measured, sections
-from bmcd.reporting.facts import Facts, gather
-from bmcd.reporting.markup import Html, tag
-from bmcd.reporting.method import method
-from bmcd.reporting.people import choose_people
-from bmcd.reporting.user_cards import examples
+from bmcd.reporting.page import Section, make_page
+from bmcd.reporting.results import gather_results
+from bmcd.reporting.sections import SECTIONS
 from bmcd.system.files import check_writable, open_replacement
 from bmcd.system.progress import counting
 
-KINDS = (".html", ".htm")
+SUFFIXES = (".html", ".htm")
 
 
 def report(
@@ -38,11 +33,12 @@ def report(
     n_threads: int | None = None,
     progress: bool | None = None,
 ) -> Path:
-    """Write a report for editors: one HTML file that needs nothing else, and return its path.
+    """Write a report for editors, one HTML file that needs nothing else, and return its path.
 
-    Plain words first, numbers second, method last: how often the recommendations hit, whether the probabilities can
-    be trusted, how much to recommend to be right half the time, other methods beside it, which items are shown,
-    what the groups of users like, and some users to look at. The same model and clicks give the same bytes.
+    Plain words come first, numbers second, the method last: how often the recommendations hit, whether the
+    probabilities can be trusted, how much to recommend to be right half the time, which items are shown, what the
+    groups of users like, other methods for comparison, and some users to look at. The same model and clicks give
+    the same bytes.
 
     Parameters
     ----------
@@ -54,21 +50,21 @@ def report(
         Clicks kept aside (`Clicks.hold_out`), with users and items of ``train``. Without them the report leaves out
         what needs them, and says so.
     path
-        The file, which is replaced when the report is whole; it must end in .html.
+        The file, which must end in .html; it is replaced only once the report is complete.
     k
-        How many recommendations, one number or several to choose from; by default 5 and 10, if there are so many
-        items. Probabilities are best judged with as many as were kept aside.
+        How many recommendations: one number, or several among which the reader can choose; by default 5 and 10, as
+        far as there are items. Probabilities are judged best with the k that was kept aside.
     rivals
         Methods to compare with, by name, fitted to ``train`` or not fitted yet. By default popularity, neighbours,
         EASE and, if `implicit` is installed, ALS, none of them tuned. ``{}`` for none.
     users
         Ids of the users to show; by default 12, spread over the groups and over how sure the model is of them.
     title
-        What stands on top.
+        The heading of the page.
     n_popular
         As in `evaluate`.
     seed
-        Of the rivals that start at random, and of the intervals.
+        The seed of the rivals that start at random, and of the intervals.
     n_threads, progress
         As in `BMCD.recommend`.
 
@@ -82,64 +78,20 @@ def report(
     'report.html'
     """
     path = Path(path)
-    if path.suffix.lower() not in KINDS:
+    if path.suffix.lower() not in SUFFIXES:
         raise InputError(f"{path}: a report is an HTML file, so its name must end in .html.")
     target = check_writable(path)
+    options: Any = {"n_popular": n_popular, "seed": seed, "n_threads": n_threads}
     with counting(progress, "report", 100) as show:
-        facts = gather(
-            model,
-            train,
-            test,
-            k,
-            rivals,
-            n_popular=n_popular,
-            seed=seed,
-            n_threads=n_threads,
-            show=lambda share: show(round(60 * share)),
+        results = gather_results(
+            model, train, test, k, rivals, users, **options, show_share=lambda share: show(round(65 * share))
         )
-        people = choose_people(facts, users)
-        show(65)
-        made: list[Html] = []
-        makers = [sections.short_version, sections.data, sections.convergence, sections.groups]
-        if facts.test is not None:
-            makers += [measured.trust, measured.cutoffs, measured.against]
-        makers += [measured.exposure]
-        for make in makers:
-            made.append(make(facts))
-            show(65 + round(30 * len(made) / len(makers)))
-        made += [examples(facts, people), method(facts)]
-        page = _page(facts, title, made)
-        show(100)
+        sections: list[Section] = []
+        for n_made, make in enumerate(SECTIONS, start=1):
+            if section := make(results):
+                sections.append(section)
+            show(65 + round(35 * n_made / len(SECTIONS)))
+        page = make_page(results, title, sections)
     with open_replacement(target) as file:
         file.write(page)
     return path
-
-
-def _page(facts: Facts, title: str, made: list[Html]) -> str:
-    clicks, n_groups = facts.clicks, facts.model.n_clusters_
-    heads = [re.match(r'<section id="(\w+)"><h2>(.*?)</h2>', part) for part in made]
-    links = [tag("li", tag("a", Html(head[2]), href=f"#{head[1]}")) for head in heads if head]
-    groups = "1 group of users" if n_groups == 1 else f"{n_groups} groups of users"
-    sizes = f"{clicks.n_users:,} users, {clicks.n_items:,} items, {groups}"
-    top = tag("header", tag("h1", title), tag("p", sizes), tag("nav", tag("ul", links), aria_label="Contents"))
-    body = tag("main", made)
-    return fill(title=tag("b", title)[3:-4], body=Html(top + _picker(facts) + body))
-
-
-def _picker(facts: Facts) -> Html:
-    ks = [view.k for view in facts.views]
-    if len(ks) == 1:
-        return Html("")
-    choices = [
-        tag("label", tag("input", type="radio", name="k", value=k, checked=at == 0), f" {k}")
-        for at, k in enumerate(ks)
-    ]
-    return tag("fieldset", tag("legend", "Recommendations for each user (k):"), choices, cls="picker control")
-
-
-def fill(**parts: str) -> str:
-    """Put parts into the template, with its style and its script; what they contain is not looked at again."""
-    folder = resources.files("bmcd.reporting")
-    own = {name: folder.joinpath(f"report.{name}").read_text(encoding="utf-8").strip() for name in ("css", "js")}
-    template = folder.joinpath("template.html").read_text(encoding="utf-8")
-    return re.sub(r"\{\{(\w+)\}\}", lambda found: {**own, **parts}[found[1]], template)

@@ -1,0 +1,102 @@
+"""The example users of a report: who is shown, what they clicked, what was kept aside, where they belong."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+from numpy.typing import NDArray
+
+from bmcd.clicks.table import Clicks
+from bmcd.errors import InputError
+from bmcd.models.bmcd import BMCD
+from bmcd.prediction.predictor import DRAWS
+from bmcd.prediction.top_k import Lists
+
+N_EXAMPLES = 12
+# Examples are looked for among so many users, with so few draws: where they belong need not be exact.
+N_CANDIDATES, CANDIDATE_DRAWS = 240, 8
+# Which users of a cluster are shown, as quantiles of how sure the model is: one of whom it is sure, one of whom it
+# is not, one in the middle, ...
+QUANTILES = (0.9, 0.1, 0.5, 1.0, 0.0, 0.7, 0.3)
+
+
+@dataclass(frozen=True, eq=False)
+class ExampleUser:
+    """One user of the clicks."""
+
+    row: int
+    user: Any
+    """The id."""
+    clicked: tuple[int, ...]
+    """Columns of the items clicked."""
+    kept_aside: frozenset[int]
+    """Columns of the items of the test clicks."""
+    memberships: tuple[tuple[int, float], ...]
+    """Clusters (1 is the largest) with the probability of each, the most probable first; empty if unknown."""
+
+
+def choose_example_users(
+    model: BMCD, clicks: Clicks, test: Clicks | None, lists: Lists, users: Iterable[Any] | None
+) -> tuple[ExampleUser, ...]:
+    """Return the users asked for; by default 12, spread over the clusters and over how sure the model is.
+
+    The same model and clicks give the same users.
+    """
+    if users is None:
+        rows = _spread_rows(model, clicks, lists)
+    else:
+        wanted = clicks.rows_of(users, "Show users that the model was fitted to.")
+        rows = list(dict.fromkeys(wanted.tolist()))
+        if not rows:
+            raise InputError("users is empty. Leave it out to have examples chosen, or name at least one.")
+    weights = _memberships(model, clicks, rows, DRAWS)
+    kept_aside = {} if test is None else _columns_by_row(clicks, test)
+    examples = []
+    for place, row in enumerate(rows):
+        by_cluster = enumerate([] if weights is None else weights[place].tolist(), start=1)
+        belongs = tuple(sorted(by_cluster, key=lambda pair: -pair[1]))
+        clicked = tuple(clicks.of_users([row]).matrix.indices.tolist())
+        examples.append(ExampleUser(row, clicks.users[row], clicked, kept_aside.get(row, frozenset()), belongs))
+    return tuple(examples)
+
+
+def _spread_rows(model: BMCD, clicks: Clicks, lists: Lists) -> list[int]:
+    given = lists.items >= 0
+    n_given = given.sum(axis=1)
+    sureness = np.where(given, lists.values["probability"], 0.0).sum(axis=1) / np.maximum(n_given, 1)
+    with_list = np.flatnonzero(n_given > 0)
+    order = with_list[np.argsort(sureness[with_list], kind="stable")]
+    places = np.linspace(0, len(order) - 1, min(N_CANDIDATES, len(order))).round().astype(int)
+    candidates = order[np.unique(places)]
+    weights = _memberships(model, clicks, candidates.tolist(), CANDIDATE_DRAWS)
+    label = np.zeros(len(candidates), int) if weights is None else weights.argmax(axis=1)
+    groups = [candidates[label == c].tolist() for c in range(int(label.max()) + 1)]
+    chosen: list[int] = []
+    for quantile in QUANTILES * N_EXAMPLES:
+        for group in groups:
+            left = [row for row in group if row not in chosen]
+            if left and len(chosen) < N_EXAMPLES:
+                chosen.append(left[round(quantile * (len(left) - 1))])
+        if len(chosen) >= min(N_EXAMPLES, len(candidates)):
+            break
+    return chosen
+
+
+def _memberships(model: BMCD, clicks: Clicks, rows: list[int], max_draws: int) -> NDArray[np.float64] | None:
+    """Return P(cluster) of the users in these rows; None for distances that only count, not the footrule."""
+    if model.draws_.problem.options["distance"] != "footrule":
+        return None
+    frame = nw.from_native(model.memberships(clicks.users[rows].tolist(), max_draws=max_draws))
+    weights: NDArray[np.float64] = frame.drop("user").to_numpy()
+    return weights
+
+
+def _columns_by_row(clicks: Clicks, test: Clicks) -> dict[int, frozenset[int]]:
+    """Return the test clicks of each user, with the rows and columns that users and items have in the clicks."""
+    rows, columns = clicks.rows_of(test.users), clicks.columns_of(test.items)
+    of_user = np.split(columns[test.matrix.indices], test.matrix.indptr[1:-1])
+    return {int(row): frozenset(items.tolist()) for row, items in zip(rows, of_user, strict=True)}

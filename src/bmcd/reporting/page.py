@@ -1,0 +1,62 @@
+"""The page around the sections: menu, choice of k, style and script; and what most sections are built of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from importlib import resources
+from string import Template
+from typing import Any, NamedTuple
+
+from bmcd.plots import Figure
+from bmcd.reporting.markup import Html, escape, tag
+from bmcd.reporting.results import Results, ResultsForK
+from bmcd.reporting.sentences import n_groups
+from bmcd.reporting.svg import inline_svg
+
+
+class Section(NamedTuple):
+    """A part of the page with a heading; the menu links to its id."""
+
+    id: str
+    title: str
+    body: Any
+    """`Html`, text, or a list of both."""
+
+
+def for_each_k(results: Results, make: Callable[[ResultsForK], Any]) -> list[Html]:
+    """Return what ``make`` gives for each k; the page shows the first, and scripts let the reader pick another."""
+    views = [(for_k.k, make(for_k)) for for_k in results.by_k]
+    return [tag("div", body, cls="view", data_k=k, hidden=place > 0) for place, (k, body) in enumerate(views)]
+
+
+def captioned(figure: Figure, name: str, caption: str) -> Html:
+    """Return a figure with its caption; ``name`` must be unique in the page."""
+    return tag("figure", inline_svg(figure, name, caption), tag("figcaption", caption))
+
+
+def make_page(results: Results, title: str, sections: Sequence[Section]) -> str:
+    """Return the page as one HTML text that needs nothing else."""
+    clicks = results.clicks
+    sizes = f"{clicks.n_users:,} users, {clicks.n_items:,} items, {n_groups(results)} of users"
+    links = [tag("li", tag("a", section.title, href=f"#{section.id}")) for section in sections]
+    header = tag("header", tag("h1", title), tag("p", sizes), tag("nav", tag("ul", links), aria_label="Contents"))
+    main = tag("main", [tag("section", tag("h2", title), body, id=name) for name, title, body in sections])
+    files = {name: _file(f"report.{name}").strip() for name in ("css", "js")}
+    # The parts are put in once; a "$" in them means nothing.
+    return Template(_file("template.html")).substitute(
+        files, title=escape(title), body=header + _choice_of_k(results) + main
+    )
+
+
+def _choice_of_k(results: Results) -> Html:
+    if len(results.by_k) == 1:
+        return Html("")
+    choices = [
+        tag("label", tag("input", type="radio", name="k", value=for_k.k, checked=place == 0), f" {for_k.k}")
+        for place, for_k in enumerate(results.by_k)
+    ]
+    return tag("fieldset", tag("legend", "Recommendations for each user (k):"), choices, cls="picker control")
+
+
+def _file(name: str) -> str:
+    return resources.files("bmcd.reporting").joinpath(name).read_text(encoding="utf-8")

@@ -1,0 +1,95 @@
+"""The section "How this was made": model, sampler, diagnostics, and how to cite. The last thing an editor needs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sklearn.base import clone
+
+from bmcd import __version__, plots
+from bmcd.clusters.matching import name_clusters
+from bmcd.reporting.markup import Html, paragraphs, table, tag
+from bmcd.reporting.page import Section, captioned
+from bmcd.reporting.results import Results
+from bmcd.sampling.diagnostics import MIN_DRAWS
+
+MOST_TRACES, MOST_QUANTITIES = 8, 15
+ENDED = {"finished": "as planned", "time": "by its time budget", "interrupted": "by hand"}
+MODEL_IN_WORDS = (
+    "Every user has a hidden ranking of all items, in which the clicked ones come first. Users fall into groups, "
+    "each with a ranking of its own (its consensus) and a scale, alpha, that says how closely its users follow "
+    "it. The model finds all of these at once, with their uncertainty; a probability is the share of the possible "
+    "worlds, given all clicks, in which the item is among the user's next k. It knows nothing of what was shown "
+    "to whom: an item that was hardly shown looks like one that is not liked."
+)
+MEASURES_IN_WORDS = (
+    "A hit is a recommendation among the clicks kept aside. Intervals of measures are percentile intervals over "
+    "2,000 resamples of the users; differences are taken user by user, over the same resamples. Intervals of "
+    "single bins and cut-offs are Wilson's. Coverage has no interval. docs/evaluation.md of the package defines "
+    "every measure, docs/probabilities.md says what the probability means and when not to trust it."
+)
+CITATION = (
+    "Liu, Reiner, Frigessi and Scheel: Diverse personalized recommendations with uncertainty from implicit "
+    f"preference data with the Bayesian Mallows Model. The software: bmcd, version {__version__}."
+)
+
+
+def section(results: Results) -> Section:
+    """Return how the model works, its settings, its diagnostics and how to cite it."""
+    draws = results.model.draws_
+    alpha = name_clusters(draws).sort(draws.alpha)[:, :, :MOST_TRACES]
+    figure = plots.alpha_traces(alpha, clusters=[f"group {c + 1}" for c in range(alpha.shape[2])])
+    traces = captioned(figure, "traces", "The scale alpha of each group, draw by draw, a line for each chain.")
+    heading = tag("summary", "Diagnostics: R-hat, effective sample sizes and traces")
+    body = [
+        *paragraphs(MODEL_IN_WORDS, MEASURES_IN_WORDS),
+        table(("", ""), _settings(results), cls="facts"),
+        tag("details", heading, _diagnostics(results), traces),
+        tag("h3", "How to cite"),
+        tag("p", CITATION),
+    ]
+    return Section("method", "How this was made", body)
+
+
+def _settings(results: Results) -> list[tuple[str, str]]:
+    draws = results.model.draws_
+    options, n_clusters = draws.problem.options, draws.problem.n_clusters
+    scale = options["rank_scale"] if isinstance(options["rank_scale"], str) else "own numbers"
+    thinned = f", one of every {draws.plan.thin:,} sweeps" if draws.plan.thin > 1 else ""
+    sweeps = f"{draws.plan.warmup:,} sweeps of warm-up and {draws.n_draws:,} draws{thinned}"
+    weights = f"cluster weights Dirichlet ({options['concentration']:g})"
+    rows = [
+        ("model", f"mixture of {n_clusters} Mallows models, distance {options['distance']}, rank scale {scale}"),
+        ("priors", f"alpha exponential with rate {options['rate']:g}, {weights}, consensus rankings uniform"),
+        ("sampler", f"{options['sampler']}, started from {options['start']}"),
+        ("chains", f"{draws.n_chains}, each {sweeps}"),
+        ("ended", ENDED[draws.stopped]),
+        ("seed", f"{draws.seed}"),
+        ("fitted with", f"bmcd {draws.version}"),
+        ("reported with", f"bmcd {__version__}"),
+        ("data (hash)", draws.problem.data_hash or "unknown"),
+        ("k", ", ".join(str(for_k.k) for for_k in results.by_k)),
+    ]
+    if results.rivals:
+        entries = results.by_k[0].tested.entries
+        rivals = [f"{name}: {_unfitted(entries[name].model)!r}" for name in results.rivals]
+        rows.append(("other methods", "; ".join(rivals)))
+    return rows
+
+
+def _unfitted(model: Any) -> Any:
+    """Return a model with the same settings that was not fitted, so that its repr has nothing but these."""
+    return clone(model) if hasattr(model, "get_params") else model
+
+
+def _diagnostics(results: Results) -> Html:
+    if results.model.draws_.n_draws < MIN_DRAWS:
+        return tag("p", f"Too few draws for diagnostics: {MIN_DRAWS} of each chain are the least.")
+    frame = results.model.diagnostics().sort_values("rhat", ascending=False).head(MOST_QUANTITIES)
+    rows = []
+    for row in frame.reset_index().to_dict("records"):
+        ess = min(row["ess_bulk"], row["ess_tail"])
+        judged = ("", "") if row["constant"] else (f"{row['rhat']:.3f}", f"{ess:,.0f}")
+        rows.append((row["quantity"], f"{row['mean']:,.4g}", f"{row['mcse']:,.2g}", *judged))
+    heads = ("quantity", "mean", "its error", "R-hat", "effective draws")
+    return table(heads, rows, cls="numbers", caption=f"The {MOST_QUANTITIES} with the largest R-hat")

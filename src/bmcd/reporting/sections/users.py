@@ -1,0 +1,67 @@
+"""The section "Example users": what some users clicked, and what is recommended to them."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from bmcd.reporting.example_users import ExampleUser
+from bmcd.reporting.markup import Html, bullets, short_title, table, tag, title_tag
+from bmcd.reporting.page import Section, for_each_k
+from bmcd.reporting.results import Results, ResultsForK
+from bmcd.reporting.sentences import counted, percent
+from bmcd.system.text import and_list
+
+MOST_CLICKS = 15
+# Groups to which a user belongs with a smaller probability are not named.
+LEAST_MEMBERSHIP = 0.05
+
+
+def section(results: Results) -> Section:
+    """Return a card for each example user; scripts show one at a time."""
+    text = (
+        "What some users clicked, and what is recommended to them. The probability is that of an item being among "
+        "the user's next clicks; ± is how far it may be off because the calculation is finite."
+    )
+    names = [f"user {short_title(each.user)}" for each in results.examples]
+    options = [tag("option", name, value=place) for place, name in enumerate(names)]
+    picker = tag("p", tag("label", "Show ", for_="person"), tag("select", options, id="person"), cls="control")
+    rows = [each.row for each in results.examples]
+    highest = max(float(for_k.lists.values["probability"][rows].max(initial=0.0)) for for_k in results.by_k)
+    cards = [_card(results, each, place, highest or 1.0) for place, each in enumerate(results.examples)]
+    return Section("users", "Example users", [tag("p", text), picker, tag("div", cards, id="people")])
+
+
+def _card(results: Results, user: ExampleUser, place: int, highest: float) -> Html:
+    titles, n_clicks = results.titles, len(user.clicked)
+    clicked: list[Any] = [title_tag(titles[column]) for column in user.clicked[:MOST_CLICKS]]
+    clicked += [f"and {n_clicks - MOST_CLICKS:,} more"] if n_clicks > MOST_CLICKS else []
+    text = f"{counted(n_clicks, 'click')} to learn from."
+    likely = [f"group {c} ({percent(p)})" for c, p in user.memberships if p >= LEAST_MEMBERSHIP]
+    if likely and results.model.n_clusters_ > 1:
+        text += f" Belongs to {and_list(likely)}."
+    left = tag("div", tag("h4", "Clicked"), bullets(clicked) if clicked else tag("p", "Nothing."))
+    right = tag("div", for_each_k(results, lambda for_k: _recommended(results, for_k, user, highest)))
+    body = [tag("h3", "User ", title_tag(user.user)), tag("p", text), tag("div", left, right, cls="beside")]
+    return tag("article", body, cls="card person", data_user=place)
+
+
+def _recommended(results: Results, for_k: ResultsForK, user: ExampleUser, highest: float) -> list[Any]:
+    lists, titles = for_k.lists, results.titles
+    columns = (lists.items, lists.values["probability"], lists.values["mcse"])
+    rows, n_hits = [], 0
+    for item, p, error in zip(*(column[user.row].tolist() for column in columns), strict=True):
+        if item < 0:  # fewer than k items are left
+            continue
+        hit = item in user.kept_aside
+        n_hits += hit
+        number = percent(p) + (f" ± {100 * error:.1f}" if math.isfinite(error) else "")
+        bar = tag("span", style=f"width: {100 * p / highest:.1f}%", cls="hit" if hit else None)
+        mark = tag("strong", " ✓ hit") if hit else None
+        rows.append((title_tag(titles[item]), [tag("span", bar, cls="bar"), number, mark]))
+    if not rows:
+        return [tag("h4", "Recommended"), tag("p", "Nothing: everything is clicked already.")]
+    heading = tag("h4", f"Recommended (k = {for_k.k})")
+    kept_aside = f"{n_hits} of {len(rows)} were among the {counted(len(user.kept_aside), 'click')} kept aside."
+    text = tag("p", "" if results.test is None else kept_aside)
+    return [heading, table(("item", "probability"), rows, cls="list"), text]

@@ -1,0 +1,251 @@
+"""What a report says in plain words, for the summary and for the sections. Nothing here is markup."""
+
+from __future__ import annotations
+
+from bmcd.evaluation import PairedDifference
+from bmcd.reporting.results import LEAST_KEPT, MODEL, Cutoff, Results, ResultsForK
+from bmcd.sampling.diagnostics import MIN_DRAWS
+from bmcd.system.text import and_list
+
+
+def hundredths(share: float) -> str:
+    """Return a share in hundredths, with as many digits as a reader needs.
+
+    >>> hundredths(0.2345), hundredths(0.0234), hundredths(0.0), hundredths(0.00001), hundredths(0.999)
+    ('23', '2.3', '0', 'under 0.1', '99.9')
+    """
+    number = 100 * share
+    if 0 < number < 0.05:
+        return "under 0.1"
+    return f"{number:.1f}" if 0 < number < 9.95 or 99.05 <= number < 99.95 else f"{number:.0f}"
+
+
+def percent(share: float) -> str:
+    """Return a share in percent.
+
+    >>> percent(0.2345)
+    '23 %'
+    """
+    return f"{hundredths(share)} %"
+
+
+def in_100(share: float) -> str:
+    """Return a share as so many in 100.
+
+    >>> in_100(0.2345), in_100(0)
+    ('23 in 100', 'none')
+    """
+    return "none" if share == 0 else f"{hundredths(share)} in 100"
+
+
+def how_often(rate: float) -> str:
+    """Return a hit rate as words.
+
+    >>> how_often(0.5), how_often(0.75)
+    ('half the time', '75 % of the time')
+    """
+    return "half the time" if rate == 0.5 else f"{percent(rate)} of the time"
+
+
+def counted(n: int, word: str) -> str:
+    """Return a number with its noun.
+
+    >>> counted(1, "click"), counted(2000, "click")
+    ('1 click', '2,000 clicks')
+    """
+    return f"{n:,} {word}" if n == 1 else f"{n:,} {word}s"
+
+
+def n_groups(results: Results) -> str:
+    """Return how many groups of users there are."""
+    return counted(results.model.n_clusters_, "group")
+
+
+def n_test_clicks(results: Results) -> str:
+    """Return how many clicks of a user were kept aside."""
+    counts = results.test_clicks
+    fewest, most = int(counts.min()), int(counts.max())
+    return f"{fewest:,}" if fewest == most else f"{fewest:,} to {most:,} (on average {counts.mean():.1f})"
+
+
+def summary(results: Results, for_k: ResultsForK) -> list[str]:
+    """Return the report in four to six sentences."""
+    if for_k.comparison is not None:
+        return [
+            hits(results, for_k),
+            f"{promise(for_k)} {mismatch(results, for_k)}".strip(),
+            *([rivals(for_k)] if results.rivals else []),
+            diversity(results, for_k),
+            cutoff(results, half_the_time(for_k)),
+            convergence(results),
+        ]
+    clicks, lists = results.clicks, for_k.lists
+    probability = float(lists.values["probability"][lists.items >= 0].mean())
+    n_shown = int((for_k.items.recommended > 0).sum())
+    return [
+        f"{clicks.n_users:,} users and their {clicks.n_clicks:,} clicks on {clicks.n_items:,} items were sorted "
+        f"into {n_groups(results)}.",
+        f"Each user is recommended {_up_to_k(for_k)} items, which have, on average, a probability of "
+        f"{percent(probability)} to be among the next {for_k.k} clicks.",
+        f"Of the {clicks.n_items:,} items {n_shown:,} are recommended to somebody.",
+        convergence(results),
+        "How often the recommendations hit is not known: no clicks were kept aside to test them.",
+    ]
+
+
+def hits(results: Results, for_k: ResultsForK) -> str:
+    """Return how often the recommendations were right."""
+    evaluation, accuracy = for_k.evaluation, for_k.accuracy
+    interval = f" (95 % interval: {percent(accuracy.low)} to {percent(accuracy.high)})"
+    return (
+        f"Of the {_up_to_k(for_k)} items recommended to each of {evaluation.n_users_with_list:,} users, "
+        f"{in_100(evaluation.accuracy)} were among the clicks kept aside"
+        f"{interval if accuracy.low < accuracy.high else ''}; items chosen at random would have hit "
+        f"{in_100(results.chance)}."
+    )
+
+
+def judgement(for_k: ResultsForK) -> str:
+    """Return "cautious", "too high" or "about right": the mean probability against the interval of the hit rate."""
+    calibration, accuracy = for_k.calibration, for_k.accuracy
+    if calibration.mean_probability < min(accuracy.low, calibration.hit_rate):
+        return "cautious"
+    return "too high" if calibration.mean_probability > max(accuracy.high, calibration.hit_rate) else "about right"
+
+
+def promise(for_k: ResultsForK) -> str:
+    """Return whether the probabilities are right, in words and numbers."""
+    calibration = for_k.calibration
+    return (
+        f"The probabilities are {judgement(for_k)}: on average they promised "
+        f"{percent(calibration.mean_probability)}, and {percent(calibration.hit_rate)} of the recommendations were "
+        "hits."
+    )
+
+
+def mismatch(results: Results, for_k: ResultsForK) -> str:
+    """Return a warning where not k clicks of each user were kept aside, which the probabilities speak of; or ""."""
+    counts = results.test_clicks
+    if (counts == for_k.k).all():
+        return ""
+    return (
+        f"They speak of a user's next {for_k.k} clicks, but {n_test_clicks(results)} of each user were kept aside; "
+        f"for that reason alone there are {'fewer' if counts.mean() < for_k.k else 'more'} hits to be had."
+    )
+
+
+def why(for_k: ResultsForK) -> str:
+    """Return why the probabilities are not right, and what to do about it; or ""."""
+    reasons = {
+        "cautious": (
+            "Part of that is the check itself: clicks that are kept aside at random are on average as well liked "
+            "as those left to learn from, while the model assumes that what it has not seen clicked is liked less. "
+            "So more of them are found than it says. The order of the recommendations is not changed by this."
+        ),
+        "too high": "Do not take them at their word here: choose a cut-off by the hits, as below.",
+    }
+    return reasons.get(judgement(for_k), "")
+
+
+def rivals(for_k: ResultsForK) -> str:
+    """Return who hits more often than the model, who less often, and with whom there is no clear difference."""
+    gaps = {name: differences["accuracy"] for name, differences in for_k.tested.differences.items()}
+    better = {name: gap for name, gap in gaps.items() if gap.low > 0}
+    worse = {name: gap for name, gap in gaps.items() if gap.high < 0}
+    same = [name for name in gaps if name not in better and name not in worse]
+    parts = [_hit_how_often(better, f"more often than {MODEL}")] if better else []
+    if worse:
+        parts.append(_hit_how_often(worse, "less often" if better else f"less often than {MODEL}"))
+    if same:
+        parts.append(f"between {MODEL} and {and_list(same)} there is no clear difference")
+    text = "; ".join(parts) + "."
+    return text[0].upper() + text[1:]
+
+
+def diversity(results: Results, for_k: ResultsForK) -> str:
+    """Return how many items are shown, and how many of the recommendations are rare ones."""
+    evaluations = {name: entry.evaluation for name, entry in for_k.tested.entries.items()}
+    shown = {name: f"{round(each.coverage * each.n_items):,}" for name, each in evaluations.items()}
+    rare = {name: percent(each.rare_share) for name, each in evaluations.items()}
+
+    def of_rivals(numbers: dict[str, str]) -> str:
+        others = ", ".join(f"{name} {number}" for name, number in numbers.items() if name != MODEL)
+        return f" ({others})" if others else ""
+
+    return (
+        f"{MODEL} shows {shown[MODEL]} of the {results.clicks.n_items:,} items to somebody{of_rivals(shown)}, and "
+        f"{rare[MODEL]} of its recommendations are rare items, those outside the {results.n_popular:,} most clicked"
+        f"{of_rivals(rare)}."
+    )
+
+
+def cutoff(results: Results, chosen: Cutoff | None) -> str:
+    """Return what it takes to be right as often as the cut-off was chosen for."""
+    if chosen is None:
+        return "No cut-off helps: none of the recommendations were hits."
+    if chosen.probability == 0.0:
+        return (
+            f"To be right {how_often(chosen.wanted)} nothing needs to be left out: of all recommendations, "
+            f"{percent(chosen.hit_rate)} were hits."
+        )
+    return (
+        f"To be right {how_often(chosen.wanted)}, recommend only what has a probability of at least "
+        f"{100 * chosen.probability:.2f} %: that is {percent(chosen.share)} of the recommendations ({chosen.n:,}), "
+        f"{chosen.per_user:.1f} for a user on average, and {chosen.n_users:,} of {results.clicks.n_users:,} users "
+        "get at least one."
+    )
+
+
+def half_the_time(for_k: ResultsForK) -> Cutoff | None:
+    """Return the cut-off for being right half the time, or the nearest to it that there is."""
+    nearest = sorted(for_k.cutoffs, key=lambda chosen: (abs(chosen.wanted - 0.5), chosen.wanted))
+    return nearest[0] if nearest else for_k.best_cutoff
+
+
+def reach(for_k: ResultsForK) -> str:
+    """Return which hit rate cannot be reached, and what a cut-off is worth on other clicks; or ""."""
+    if for_k.best_cutoff is None:
+        return ""
+    least = min(LEAST_KEPT, len(for_k.calibration.hit))
+    return (
+        f"More than {percent(for_k.best_cutoff.hit_rate)} cannot be reached here (at least {least} recommendations "
+        "must be left, because few can be all hits by luck). Cut-offs are chosen on these very clicks: on others, "
+        "expect a little less."
+    )
+
+
+def convergence(results: Results) -> str:
+    """Return whether the calculation has settled."""
+    verdict, draws = results.model.verdict_, results.model.draws_
+    runs = f"its {draws.n_chains} independent runs"
+    if verdict.converged:
+        if draws.n_chains == 1:
+            return "The calculation has settled, but in one run only: others might end elsewhere."
+        return f"The calculation has settled: {runs} agree."
+    if draws.n_draws < MIN_DRAWS:
+        return "Whether the calculation has settled cannot be judged: it was too short."
+    if "stuck" in verdict.text.split(";")[0]:
+        return "The calculation is stuck: use nothing of this report, and run it again."
+    if verdict.state == "too short":
+        return "The calculation has nearly settled, but was too short to be sure: run it longer."
+    if verdict.state == "stopped":
+        return "The calculation was stopped before it had settled: let it run to its end."
+    if draws.n_chains == 1:
+        return "The calculation has not settled: its one run still moves. Run it longer, and in several runs."
+    return (
+        f"The calculation has not settled: {runs} do not agree yet. Recommendations are averaged over the runs, "
+        "which is still the best answer, but groups and probabilities may change in a longer run."
+    )
+
+
+def _up_to_k(for_k: ResultsForK) -> str:
+    items = for_k.lists.items
+    return f"{for_k.k}" if items.shape[1] == for_k.k and (items >= 0).all() else f"up to {for_k.k}"
+
+
+def _hit_how_often(gaps: dict[str, PairedDifference], how_often: str) -> str:
+    names = []
+    for name, gap in gaps.items():
+        low, high = sorted(100 * abs(end) for end in (gap.low, gap.high))
+        names.append(f"{name} ({100 * abs(gap.difference):.1f} points; {low:.1f} to {high:.1f})")
+    return f"{and_list(names)} {'hits' if len(names) == 1 else 'hit'} {how_often}"

@@ -1,0 +1,58 @@
+"""The page as a whole: sections in order, nothing from elsewhere, and titles that stay text."""
+
+import re
+
+import pytest
+
+import bmcd
+
+ORDER = [
+    *("summary", "data", "convergence", "groups", "calibration"),
+    *("cutoff", "comparison", "exposure", "users", "method"),
+]
+
+
+def test_sections_come_in_order_and_the_menu_links_to_each(page):
+    assert page.sections == ORDER
+    assert [given["href"] for name, given in page.elements if name == "a"] == [f"#{name}" for name in ORDER]
+
+
+def test_elements_are_closed_and_ids_are_unique(page):
+    assert page.open == []
+    ids = [given["id"] for _, given in page.elements if "id" in given]
+    assert len(ids) == len(set(ids))
+
+
+def test_nothing_comes_from_elsewhere(page):
+    for name, given in page.elements:
+        assert not {"src", "srcset", "action", "onload", "onerror", "onclick"} & set(given), name
+        assert given.get("href", "#").startswith("#")
+        assert "://" not in given.get("style", "")
+    assert not re.search(r"https?://|@import|url\((?!#)", page.text)
+    policy = [given["content"] for name, given in page.elements if given.get("http-equiv")]
+    assert policy == ["default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"]
+
+
+def test_hostile_titles_are_text(page):
+    assert [name for name, _ in page.elements].count("script") == 2  # the data and ours
+    assert "img" not in {name for name, _ in page.elements}
+    for forbidden in ("\x00", "\x1b", "\u202e", "x" * 200):
+        assert forbidden not in page.text
+    shown = " ".join(page.texts.values())
+    for title in (
+        *("<script>document.title = 'owned'</script>", "\"&<> 'quoted'", "$x^2$", "emoji \U0001f600 裤子"),
+        *("gnp.\ufffdexe evil", "]]> --> $css {{css}} </style>"),
+        "item 11",  # it has no title
+    ):
+        assert title in shown
+
+
+@pytest.mark.parametrize(
+    ("title", "markup"), [("$css and $$", "$css and $$"), ("</title><script>", "&lt;/title&gt;&lt;script&gt;")]
+)
+def test_the_heading_may_be_anything(reported, read_page, tmp_path, title, markup):
+    path = bmcd.report(reported.model, path=tmp_path / "r.html", k=2, title=title)
+    read = read_page(path.read_text("utf-8"))
+    assert [name for name, _ in read.elements].count("script") == 1
+    assert f"<title>{markup}</title>" in read.text
+    assert f"<h1>{markup}</h1>" in read.text

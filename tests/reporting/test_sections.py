@@ -1,0 +1,89 @@
+"""What the sections show: the numbers of evaluate, compare and recommend, in the right places."""
+
+import re
+
+import numpy as np
+
+import bmcd
+from bmcd.reporting.sections import SECTIONS
+from bmcd.reporting.sentences import in_100, percent
+
+
+def test_numbers_are_those_of_evaluate_and_compare(reported, page):
+    models = {"BMCD": reported.model, **reported.rivals}
+    for k in (2, 3):
+        evaluation = bmcd.evaluate(reported.model.recommend(k), reported.train, reported.test, k=k)
+        accuracy = evaluation.interval("accuracy")
+        assert (
+            f"Of the {k} items recommended to each of {evaluation.n_users_with_list} users, "
+            f"{in_100(evaluation.accuracy)} were among the clicks kept aside "
+            f"(95 % interval: {percent(accuracy.low)} to {percent(accuracy.high)})"
+        ) in page.texts["summary"]
+        promised = (
+            f"promised {percent(evaluation.calibration.mean_probability)}, and {percent(evaluation.accuracy)}"
+        )
+        assert promised in page.texts["summary"]
+        gap = bmcd.compare(models, reported.train, reported.test, k).differences["EASE"]["accuracy"]
+        points = f"{100 * gap.difference:+.1f} ({100 * gap.low:+.1f} to {100 * gap.high:+.1f})"
+        assert points in page.texts["comparison"]
+        assert f"BMCD: {int((evaluation.items.recommended > 0).sum())} of 12 items" in page.text
+    assert f"{reported.train.n_users} users" in page.texts["data"]
+    assert f"{reported.train.n_clicks:,} clicks" in page.texts["data"]
+
+
+def test_example_users_have_their_own_lists_and_hits(reported, page):
+    card = page.text[page.text.index('data-user="0"') : page.text.index('data-user="1"')]
+    user = int(re.search(r"<h3>User <bdi>(.*?)</bdi>", card)[1])
+    recommended = reported.model.recommend(2, users=[user])
+    test = reported.test.to_frame()
+    kept_aside = set(test.loc[test["user"] == user, "item"])
+    n_hits = len(kept_aside & set(recommended["item"]))
+    assert f"{n_hits} of 2 were among the {len(kept_aside)} clicks kept aside." in card
+    for p in recommended["probability"]:
+        assert percent(p).replace(" %", "\u00a0%") in card
+    assert page.text.count('class="card person"') == 12
+
+
+def test_the_verdict_is_in_words_then_in_numbers(reported, page):
+    verdict, text = reported.model.verdict_, page.texts["convergence"]
+    assert verdict.text.replace("\u00a0", " ") in text
+    assert text.index("The calculation") < text.index(verdict.text[:20])
+
+
+def test_the_method_tells_the_settings_of_the_rivals(page):
+    assert "other methods EASE: EASE(); Popularity: Popularity()" in " ".join(page.texts["method"].split())
+
+
+def test_without_a_test_it_says_what_is_missing(reported, page, read_page, tmp_path):
+    path = bmcd.report(reported.model, path=tmp_path / "r.html", k=2, users=[reported.train.users[3]])
+    untested = read_page(path.read_text("utf-8"))
+    need_a_test = {"calibration", "cutoff", "comparison"}
+    assert untested.sections == [name for name in page.sections if name not in need_a_test]
+    assert len(page.sections) == len(SECTIONS)
+    assert "no clicks were kept aside" in untested.texts["summary"]
+    assert "--test test.csv" in untested.texts["summary"]
+    assert "hits" not in untested.texts["exposure"]
+    assert untested.text.count('class="card person"') == 1
+    assert "fieldset" not in {name for name, _ in untested.elements}  # one k: nothing to pick
+
+
+def test_no_hits_and_no_rivals(reported, read_page, tmp_path):
+    best, train = reported.model.recommend(1), reported.train
+    matrix = train.matrix.toarray()
+    matrix[train.rows_of(best["user"]), train.columns_of(best["item"])] = True
+    # Everybody clicks the first item that is neither known nor recommended.
+    kept_aside = np.arange(12) == (~matrix).argmax(axis=1)[:, None]
+    test = bmcd.Clicks.from_matrix(kept_aside, users=train.users, items=train.items)
+    path = bmcd.report(reported.model, None, test, tmp_path / "r.html", k=1, rivals={})
+    texts = read_page(path.read_text("utf-8")).texts
+    assert "none were among the clicks kept aside" in texts["summary"]
+    assert "No cut-off helps: none of the recommendations were hits." in texts["cutoff"]
+    assert "No other method was asked for." in texts["comparison"]
+
+
+def test_one_group_and_a_run_too_short_to_judge(reported, read_page, tmp_path):
+    model = bmcd.BMCD(1).fit(reported.train, draws=3, warmup=3, chains=1)
+    texts = read_page(bmcd.report(model, path=tmp_path / "r.html").read_text("utf-8")).texts
+    assert "All users are taken for one group" in texts["groups"]
+    assert "cannot be judged" in texts["convergence"]
+    assert "Too few draws for diagnostics" in texts["method"]
