@@ -12,9 +12,8 @@ from bmcd import baselines
 from bmcd.clicks.table import Clicks
 from bmcd.clusters.held_out_users import log_likelihood_by_draw, log_mean, split_users
 from bmcd.clusters.matching import name_clusters
-from bmcd.evaluation.evaluate import evaluate
+from bmcd.evaluation.evaluate import Evaluation, evaluate
 from bmcd.evaluation.metrics import popularity_order
-from bmcd.evaluation.result import Evaluation
 from bmcd.evaluation.tune import tune
 from bmcd.prediction.predictor import Predictor
 from bmcd.prediction.top_k import Lists, best_items, clicked_mask, order_of_ids, recommendation_frame

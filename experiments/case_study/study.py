@@ -8,9 +8,9 @@ from functools import cached_property
 import numpy as np
 
 from bmcd.evaluation.calibration import Calibration
+from bmcd.evaluation.evaluate import ItemCounts
 from bmcd.evaluation.intervals import bootstrap, percentiles
 from bmcd.evaluation.metrics import PerUser
-from bmcd.evaluation.result import ItemCounts
 from experiments.case_study.choice import Choice
 from experiments.case_study.data import DataSet
 from experiments.case_study.plan import Fit, Roles, Sizes

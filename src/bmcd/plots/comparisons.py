@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from bmcd.errors import InputError
-from bmcd.evaluation.comparison import Comparison
+from bmcd.evaluation.compare import Comparison
 from bmcd.plots.style import Figure, looks, new_figure, round_ticks, styled
 
 # What stands above a panel, and whether it is a share.
@@ -44,7 +44,7 @@ def comparison(
     ['Popularity', 'EASE']
     """
     names = list(comparison.entries)
-    known = comparison._measures()
+    known = comparison.measures
     if not measures:
         raise InputError("there is nothing to draw: give at least one measure.")
     for measure in measures:

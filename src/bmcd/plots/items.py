@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bmcd.errors import InputError
-from bmcd.evaluation.result import ItemCounts
+from bmcd.evaluation.evaluate import ItemCounts
 from bmcd.plots.style import (
     BLUE,
     GREY,

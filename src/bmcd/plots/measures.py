@@ -9,7 +9,7 @@ from bmcd.errors import InputError
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from bmcd.evaluation.comparison import Comparison
+    from bmcd.evaluation.compare import Comparison
 
 # Nine markers for ten colours: the pair is another one for each of ninety models.
 MARKERS = "osD^vP*X<"
@@ -19,7 +19,7 @@ def plot(comparison: Comparison, x: str, y: str) -> Figure:
     """A point a model, with its name and, where the measures have them, its intervals."""
     from matplotlib.figure import Figure  # here, because it takes time that most comparisons need not spend
 
-    known = comparison._measures()
+    known = comparison.measures
     for name in (x, y):
         if name not in known:
             raise InputError(f"{name!r} is no measure; there are {', '.join(known)}.")

@@ -16,7 +16,7 @@ from bmcd.clicks.table import Clicks
 from bmcd.errors import InputError, InputTypeError
 from bmcd.evaluation import Comparison, Evaluation, ItemCounts, compare
 from bmcd.evaluation.calibration import Calibration
-from bmcd.evaluation.compare import _check_fitted_to
+from bmcd.evaluation.compare import check_fitted_to
 from bmcd.evaluation.evaluate import POPULAR_SHARE
 from bmcd.evaluation.metrics import popularity_order
 from bmcd.models.bmcd import BMCD
@@ -196,7 +196,7 @@ def _checked(model: Any, train: Any, test: Any) -> Clicks:
     if model.clicks_.n_users < 2:
         raise InputError("a report needs at least 2 users: intervals are over users.")
     if train is not None:
-        _check_fitted_to("the model", model, train)
+        check_fitted_to("the model", model, train)
         return train  # it may have titles that the model was not fitted with
     return model.clicks_
 
