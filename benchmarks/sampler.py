@@ -17,12 +17,14 @@ import numpy as np
 import bmcd
 from bmcd.prediction.predictor import Predictor
 from bmcd.sampling.diagnostics import table, verdict
-from bmcd.sampling.draws import ChainRecord, Plan, Problem, joined
 from bmcd.sampling.exact.sampler import ExactSampler
 from bmcd.sampling.loop import Sampler, sweeps
 from bmcd.sampling.paper.sampler import PaperSampler
 from bmcd.sampling.posterior import sample_posterior
 from bmcd.sampling.priors import Priors
+from bmcd.sampling.record import ChainRecord, Recording, draws_of
+from bmcd.sampling.run import Plan, Run
+from bmcd.sampling.schema import Problem
 from bmcd.sampling.start.initial import initial_state
 from bmcd.sampling.state import ChainState, make_data
 
@@ -34,8 +36,8 @@ def accuracy(probability: np.ndarray, truth: np.ndarray, k: int) -> float:
 
 def compile_everything() -> None:
     clicks = bmcd.simulate(n_users=60, seed=0).clicks
-    Predictor(sample_posterior(clicks, 2, draws=2, warmup=2, chains=2)).predict(clicks.matrix, 5)
-    sample_posterior(clicks, 2, draws=2, warmup=2, chains=2, sampler="paper", count_k=(5,))
+    Predictor(sample_posterior(clicks, 2, Run(draws=2, warmup=2, chains=2))).predict(clicks.matrix, 5)
+    sample_posterior(clicks, 2, Run(draws=2, warmup=2, chains=2), sampler="paper", count_k=(5,))
 
 
 def simulation(seeds: int = 5) -> None:
@@ -47,7 +49,7 @@ def simulation(seeds: int = 5) -> None:
     for seed in range(seeds):
         data = bmcd.simulate(seed=seed)
         began = time.perf_counter()
-        draws = sample_posterior(data.clicks, 3, draws=20, warmup=15, chains=2, seed=seed, progress=False)
+        draws = sample_posterior(data.clicks, 3, Run(draws=20, warmup=15, chains=2, seed=seed, progress=False))
         predictor = Predictor(draws, max_draws=20)
         found = {k: predictor.predict(data.clicks.matrix, k).probability for k in (5, 10)}
         seconds = time.perf_counter() - began
@@ -88,7 +90,7 @@ def nrk() -> None:
     data = nrk_like()
     print("\nNRK-1 shape: N = 7872, n = 200, C = 17, Poisson(8) clicks, alpha = 10; 2 chains of 80 + 270 sweeps")
     began = time.perf_counter()
-    draws = sample_posterior(data.clicks, 17, draws=270, warmup=80, chains=2, seed=1, progress=False)
+    draws = sample_posterior(data.clicks, 17, Run(draws=270, warmup=80, chains=2, seed=1, progress=False))
     print(f"  {time.perf_counter() - began:.0f} s; {verdict(draws).text}")
     print(table(draws).to_string())
     print(f"  most memory of the process: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MB")
@@ -120,7 +122,7 @@ def eshop(n_chains: int = 4) -> None:
     for scale in ("linear", "sqrt"):
         began = time.perf_counter()
         draws = sample_posterior(
-            train, 17, draws=60, warmup=100, chains=n_chains, rank_scale=scale, seed=1, progress=False
+            train, 17, Run(draws=60, warmup=100, chains=n_chains, seed=1, progress=False), rank_scale=scale
         )
         found = [
             Predictor(draws.of_chain(chain), max_draws=20).predict(train.matrix, 10).probability
@@ -142,7 +144,7 @@ def chains_in(
         state = starts[chain]
         for plan, share in ((Plan(1, 1, 10**6), 1 / 3), (Plan(1, 8000, 0, thin), 2 / 3)):
             # Another number for the second part, so that it has random numbers of its own.
-            record = ChainRecord(chain + len(starts) * (plan.warmup == 0), state, problem, plan)
+            record = ChainRecord(chain + len(starts) * (plan.warmup == 0), state, Recording(problem), plan)
             began = time.thread_time()
             for _ in sweeps(sampler, record):
                 if time.thread_time() - began >= share * seconds:
@@ -171,8 +173,8 @@ def ess(chosen: tuple[str, ...] = ("simulation", "eshop"), n_chains: int = 4, of
         found: dict[str, list[tuple[float, float]]] = {"log joint": [], "slowest alpha": []}
         for kind, thin in ((ExactSampler, 1), (PaperSampler, 10)):
             records = chains_in(seconds, kind(data, n_clusters, Priors(), seed=1), starts, problem, thin)
-            draws = joined(records, 1, "", "time", "")
-            every, single = table(draws), [table(joined([record], 1, "", "time", "")) for record in records]
+            draws = draws_of(records, 1, "", "time", "")
+            every, single = table(draws), [table(draws_of([record], 1, "", "time", "")) for record in records]
             slowest = every[every.index.str.startswith("alpha")].ess_bulk.idxmin()
             for what, row in zip(found, (every.loc["log joint"], every.loc[slowest]), strict=True):
                 rhat = max(chain.rhat[row.name] for chain in single)

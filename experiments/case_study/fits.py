@@ -93,7 +93,7 @@ def fit_bmcd(
     for chain in range(chains):
         one = Predictor(found.of_chain(chain), used).predict(train.matrix, spec.remove, 1)
         for size, total in sums.items():
-            total += one.probability, one.mean_rank
+            total += one.probability, one.tie_breaker
             if (chain + 1) % size == 0:
                 lists = _best(train, total[0] / size, total[1] / size, spec.remove)
                 frame = recommendation_frame(train.users, lists, train)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from bmcd.exposure.rerank import rerank
     from bmcd.exposure.trade_off import trade_off
     from bmcd.models.bmcd import BMCD
-    from bmcd.models.files import load
+    from bmcd.models.load import load
     from bmcd.reporting.report import report
     from bmcd.sampling.priors import Priors
     from bmcd.simulation import Simulation, simulate
@@ -55,7 +55,7 @@ _HOME = {
     "choose_n_clusters": "bmcd.clusters.choose",
     "compare": "bmcd.evaluation.compare",
     "evaluate": "bmcd.evaluation.evaluate",
-    "load": "bmcd.models.files",
+    "load": "bmcd.models.load",
     "load_dataset": "bmcd.clicks.datasets",
     "read_clicks": "bmcd.clicks.reading",
     "report": "bmcd.reporting.report",

@@ -24,6 +24,7 @@ __all__ = [
     "FitWarning",
     "InputError",
     "InputTypeError",
+    "Interrupted",
     "JavaError",
     "MissingPackageError",
     "OutputError",
@@ -112,6 +113,14 @@ class JavaError(BmcdError, RuntimeError):
 
 class ContractError(BmcdError, AssertionError):
     """A recommender breaks the contract of `bmcd.testing`; the message says how."""
+
+
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C came before there was anything to return: `what` happened, and how to `resume`, if that is possible."""
+
+    def __init__(self, what: str, resume: str = "") -> None:
+        super().__init__(f"{what} {resume}".strip())
+        self.what, self.resume = what, resume
 
 
 class BmcdWarning(UserWarning):

@@ -1,11 +1,14 @@
 """Call every compiled kernel on awkward sizes. Run by test_bounds.py with numba's bounds checks switched on."""
 
+from dataclasses import replace
+
 import numpy as np
 
 import bmcd
 from bmcd.mallows import DISTANCES, log_likelihood, sample, sample_latent, top_probabilities
 from bmcd.prediction.predictor import Predictor
 from bmcd.sampling.posterior import sample_posterior
+from bmcd.sampling.run import Run
 
 
 def main():
@@ -27,9 +30,9 @@ def main():
         matrix = rng.random((n_users, n)) < 0.3
         matrix[0], matrix[1] = True, False
         clicks_ = bmcd.Clicks.from_matrix(matrix)
-        short = {"draws": 5, "warmup": 5, "chains": 2, "progress": False}
+        run = Run(draws=5, warmup=5, chains=2, progress=False)
         for scale in ("linear", "sqrt"):
-            draws = sample_posterior(clicks_, n_clusters, rank_scale=scale, **short)
+            draws = sample_posterior(clicks_, n_clusters, run, rank_scale=scale)
             predictor = Predictor(draws)
             for k in (1, n // 2 + 1, n):
                 predictor.predict(clicks_.matrix, k)
@@ -37,8 +40,8 @@ def main():
         if 2 < n < 15:
             for name in DISTANCES:
                 for move in ("swap", "leap_and_shift"):
-                    options = {"distance": name, "sampler": "paper", "ranks_move": move, "thin": 20}
-                    sample_posterior(clicks_, n_clusters, **options, **short)
+                    options = {"distance": name, "sampler": "paper", "ranks_move": move}
+                    sample_posterior(clicks_, n_clusters, replace(run, thin=20), **options)
     print("every kernel stayed inside its arrays")
 
 

@@ -6,7 +6,7 @@ import pytest
 
 import bmcd
 from bmcd.cli import app, errors
-from bmcd.cli.names import Distance, RankScale, Sampler, Start
+from bmcd.cli.names import Distance, RankScale, SamplerName, Start
 
 COMMANDS = [command.callback.__name__ for command in app.registered_commands]
 
@@ -89,7 +89,7 @@ def test_options_offer_what_the_library_has():
     from bmcd.sampling.start.initial import STARTS
 
     assert {d.value for d in Distance} == set(DISTANCES)
-    assert {s.value for s in Sampler} == set(SAMPLERS)
+    assert {s.value for s in SamplerName} == set(SAMPLERS)
     assert {s.value for s in Start} == set(STARTS)
     for scale in RankScale:
         assert len(scale_values(5, scale.value)) == 5

@@ -13,6 +13,7 @@ from bmcd.clusters.choose import choose_n_clusters
 from bmcd.clusters.curves import end_of_fall
 from bmcd.mallows import log_likelihood
 from bmcd.sampling.posterior import sample_posterior
+from bmcd.sampling.run import Run
 
 UP = np.arange(1, 13)
 SHORT = {"draws": 12, "warmup": 12, "chains": 2, "seed": 4, "n_threads": 1, "progress": False}
@@ -78,7 +79,7 @@ def test_table_and_boxplot_agree_with_the_fits(clicks, choice):
     matrix = clicks.matrix.toarray()
     for c in (1, 3):
         training = bmcd.Clicks.from_matrix(matrix[~held_out], users=clicks.users[~held_out])
-        draws = sample_posterior(training, c, **SHORT)
+        draws = sample_posterior(training, c, Run(**SHORT))
         assert draws.within_distance.tobytes() == choice.within_distance[c].tobytes()
         assert choice.table.loc[c, "mwcd"] == draws.within_distance.mean()
         p = np.zeros((2, 12, 75))

@@ -10,14 +10,15 @@ from pathlib import Path
 import numpy as np
 
 from bmcd.sampling import checkpoint as checkpoint_module
-from bmcd.sampling import loop as sampler
-from bmcd.sampling import store
-from bmcd.sampling.draws import Problem, RankCounts
+from bmcd.sampling import loop, store
+from bmcd.sampling.record import RankCounts, Recording
+from bmcd.sampling.run import Run
+from bmcd.sampling.schema import Problem
 from bmcd.sampling.state import ChainState, SweepInfo
 
 N_USERS, N_ITEMS, N_CLUSTERS = 6, 5, 2
 PROBLEM = Problem(N_USERS, N_ITEMS, N_CLUSTERS, "a" * 64, {"distance": "footrule", "priors": {"rate": 0.1}})
-PLAN = {"n_chains": 3, "draws": 20, "warmup": 12, "thin": 3, "seed": 7}
+PLAN = {"chains": 3, "draws": 20, "warmup": 12, "thin": 3, "seed": 7}
 
 
 class Toy:
@@ -66,11 +67,13 @@ def probe(state):
 
 
 def run(toy=None, **changes):
-    """Run the toy with progress off; ``changes`` to PLAN or to any other argument of run_chains."""
+    """Run the toy with progress off; ``changes`` to the Run of PLAN or to the Recording."""
     toy = toy or Toy()
-    arguments = {"problem": PROBLEM, "progress": False, "probe": probe, **PLAN, **changes}
-    arguments.setdefault("tally", RankCounts(np.ones(N_USERS, int), N_ITEMS, (1, 2)))
-    return sampler.run_chains(lambda chain: toy, start, **arguments)
+    tally = RankCounts(np.ones(N_USERS, int), N_ITEMS, (1, 2))
+    kept = {"problem": PROBLEM, "probe": probe, "tally": tally}
+    kept |= {name: changes.pop(name) for name in kept if name in changes}
+    run_options = {"progress": False, **PLAN, **changes}
+    return loop.run_chains(lambda chain: toy, start, Recording(**kept), Run(**run_options))
 
 
 def same(one, two):

@@ -126,13 +126,13 @@ def test_ties_of_the_model_are_broken_by_the_consensus(model, clicks):
     predictor = model._answers.predictor(None)
     people = clicks.matrix[np.diff(clicks.matrix.indptr) >= 6]
     found = predictor.predict(people, 3)
-    lists = best_items(found.probability, ~people.toarray(), 3, np.arange(12), found.mean_rank)
+    lists = best_items(found.probability, ~people.toarray(), 3, np.arange(12), found.tie_breaker)
     ties = 0
     for user, items in enumerate(lists):
         for one, two in pairwise(items):
             if two >= 0 and abs(found.probability[user, one] - found.probability[user, two]) <= TIE / 3:
                 ties += 1
-                assert found.mean_rank[user, one] <= found.mean_rank[user, two]
+                assert found.tie_breaker[user, one] <= found.tie_breaker[user, two]
     assert ties > 0
 
 

@@ -213,4 +213,4 @@ def test_other_files_are_refused(tmp_path, saved):
 
 def test_loading_reads_and_nothing_more(saved):
     """Opening a file computes nothing that a question did not ask for."""
-    assert not bmcd.load(saved)._answers._made
+    assert not bmcd.load(saved)._answers._kept

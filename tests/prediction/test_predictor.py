@@ -7,8 +7,9 @@ import bmcd
 from bmcd.mallows import log_likelihood, top_probabilities
 from bmcd.prediction.predictor import FEW, NEGLIGIBLE, Predictor, standard_error
 from bmcd.sampling.posterior import sample_posterior
+from bmcd.sampling.run import Run
 
-SHORT = {"draws": 6, "warmup": 3, "chains": 2, "seed": 3, "progress": False}
+SHORT = Run(draws=6, warmup=3, chains=2, seed=3, progress=False)
 
 
 @pytest.fixture(scope="module")
@@ -18,12 +19,12 @@ def clicks():
 
 @pytest.fixture(scope="module")
 def draws(clicks):
-    return sample_posterior(clicks, 3, **SHORT)
+    return sample_posterior(clicks, 3, SHORT)
 
 
 @pytest.mark.parametrize("scale", ["linear", "sqrt"])
 def test_probabilities_are_the_average_over_draws(clicks, scale, monkeypatch):
-    draws = sample_posterior(clicks, 3, rank_scale=scale, **SHORT)
+    draws = sample_posterior(clicks, 3, SHORT, rank_scale=scale)
     k = 4
     expected, mean_rank = np.zeros((2, clicks.n_users, clicks.n_items))
     for chain in range(2):
@@ -41,7 +42,7 @@ def test_probabilities_are_the_average_over_draws(clicks, scale, monkeypatch):
     monkeypatch.setattr("bmcd.prediction.predictor.NEGLIGIBLE", 0.0)
     found = Predictor(draws).predict(clicks.matrix, k)
     np.testing.assert_allclose(found.probability, expected, atol=1e-12)
-    np.testing.assert_allclose(found.mean_rank, mean_rank, atol=1e-11)
+    np.testing.assert_allclose(found.tie_breaker, mean_rank, atol=1e-11)
 
 
 def test_nothing_but_the_clicks_of_a_user_matters(clicks, draws):
@@ -109,7 +110,7 @@ def test_standard_error_agrees_with_arviz():
 def test_wrong_questions_to_the_draws_are_refused(clicks, draws):
     with pytest.raises(ValueError, match="12 items, but the clicks are on 3"):
         Predictor(draws).predict(bmcd.Clicks.from_matrix(np.eye(3)).matrix, 2)
-    counted = sample_posterior(clicks, 2, **SHORT, distance="kendall", sampler="paper", count_k=(2,))
+    counted = sample_posterior(clicks, 2, SHORT, distance="kendall", sampler="paper", count_k=(2,))
     assert counted.tally.shape == (2, 1, 60, 12)
     with pytest.raises(ValueError, match="count_k"):
         Predictor(counted)

@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 from bmcd.sampling.diagnostics import Verdict, quantities, rows, table, to_arviz, verdict
-from bmcd.sampling.draws import Draws, Plan, Problem
+from bmcd.sampling.draws import Draws
+from bmcd.sampling.run import Plan
+from bmcd.sampling.schema import Problem
 
 N_ITEMS = 4
 

@@ -19,11 +19,14 @@ from bmcd.sampling import chain_progress as progress_module
 from bmcd.sampling import checkpoint as checkpoint_module
 from bmcd.sampling import loop
 from bmcd.sampling.chain_progress import describe, rough_rhat
-from bmcd.sampling.draws import ChainRecord, Plan, Problem, RankCounts, check_state
+from bmcd.sampling.draws import MIXTURE
 from bmcd.sampling.exact.sampler import ExactSampler
 from bmcd.sampling.loop import sweeps
 from bmcd.sampling.paper.sampler import PaperSampler
 from bmcd.sampling.priors import Priors
+from bmcd.sampling.record import ChainRecord, RankCounts, Recording
+from bmcd.sampling.run import Plan, Run
+from bmcd.sampling.schema import Problem
 from bmcd.sampling.start.initial import initial_state
 from bmcd.sampling.state import SweepInfo, make_data
 from bmcd.sampling.store import read, write
@@ -103,12 +106,8 @@ def test_starts_are_not_changed():
     loop.run_chains(
         lambda chain: toy.Toy(),
         lambda chain: first,
-        toy.PROBLEM,
-        n_chains=2,
-        draws=2,
-        warmup=0,
-        seed=7,
-        progress=False,
+        Recording(toy.PROBLEM),
+        Run(chains=2, draws=2, warmup=0, seed=7, progress=False),
     )
     np.testing.assert_array_equal(first.ranks, before)
 
@@ -224,7 +223,7 @@ def test_chains_of_different_lengths_are_cut_to_the_shortest(whole):
 
 
 def test_no_chain_is_left_behind_by_too_few_threads():
-    draws = toy.run(toy.Toy(pause=0.005), n_threads=1, n_chains=5, warmup=0, draws=1000, thin=1, max_time=2.5)
+    draws = toy.run(toy.Toy(pause=0.005), n_threads=1, chains=5, warmup=0, draws=1000, thin=1, max_time=2.5)
     assert np.ptp(draws.n_tallied) <= 60  # a turn of 0.2 s is at most 40 sweeps
     assert draws.n_draws > 0
 
@@ -268,7 +267,7 @@ def test_a_log_joint_that_is_not_a_number_is_a_failure():
 
 def test_sweeps_is_a_generator_that_can_be_left_and_taken_up():
     plan = Plan(1, 3, 2)
-    record = ChainRecord(0, toy.start(0), toy.PROBLEM, plan)
+    record = ChainRecord(0, toy.start(0), Recording(toy.PROBLEM), plan)
     for info in sweeps(toy.Toy(), record):
         assert isinstance(info, SweepInfo)
         if record.next_sweep == 3:
@@ -314,7 +313,7 @@ def test_several_sweeps_in_one_call_change_no_byte(whole, monkeypatch):
 def test_stretches_grow_only_while_they_are_short():
     slow = Stretching(pause=0.02)
     with pytest.raises(TimeBudgetError):
-        toy.run(slow, warmup=1000, n_chains=1, n_threads=1, max_time=0.7)
+        toy.run(slow, warmup=1000, chains=1, n_threads=1, max_time=0.7)
     assert max(n for _, _, n in slow.sizes) <= 4  # 1, 2 (0.04 s), 4 (0.08 s) and no more
 
 
@@ -338,7 +337,7 @@ def test_ctrl_c_within_a_stretch_waits_for_its_end_and_resumes(stop, whole, tmp_
         ({"seed": 8}, "seed is 7 there and 8 here"),
         ({"thin": 2}, "options.thin is 3 there and 2 here"),
         ({"warmup": 13}, "options.warmup is 12 there and 13 here"),
-        ({"n_chains": 2}, "options.n_chains is 3 there and 2 here"),
+        ({"chains": 2}, "options.n_chains is 3 there and 2 here"),
         ({"problem": replace(toy.PROBLEM, data_hash="b" * 64)}, "data_hash is 'aaaaaa"),
         (
             {"problem": replace(toy.PROBLEM, options={"distance": "footrule", "priors": {"rate": 2}})},
@@ -416,7 +415,7 @@ def test_checkpoints_come_in_time_and_two_are_kept(tmp_path):
         seen.append(sum(read(path, "checkpoint").header["run"]["next_sweep"]))
 
     toy.run(
-        toy.Toy(pause=0.01, on_sweep=look), checkpoint=path, checkpoint_every=0.2, n_threads=1, n_chains=1, warmup=9
+        toy.Toy(pause=0.01, on_sweep=look), checkpoint=path, checkpoint_every=0.2, n_threads=1, chains=1, warmup=9
     )
     assert len(set(seen)) >= 3
     assert max(np.diff(sorted(set(seen)))) <= 21  # 0.2 s at 0.01 s or more a sweep, and the sweep under way
@@ -457,7 +456,7 @@ def test_a_disk_that_fills_up_costs_no_draw(whole, tmp_path, monkeypatch):
         ({"draws": 0}, "draws must be a whole number, 1 or more, but it is 0"),
         ({"warmup": -1}, "warmup must be a whole number, 0 or more"),
         ({"thin": 1.5}, "thin must be a whole number"),
-        ({"n_chains": True}, "n_chains must be a whole number"),
+        ({"chains": True}, "chains must be a whole number"),
         ({"max_time": 0}, "max_time must be a positive number of seconds"),
         ({"max_time": float("nan")}, "max_time must be a positive number of seconds"),
         ({"n_threads": 0}, "n_threads must be a whole number, 1 or more"),
@@ -481,7 +480,7 @@ def test_bad_arguments(changes, named):
 )
 def test_a_state_that_compiled_code_could_not_trust_is_refused(part, value, named):
     with pytest.raises(ValueError, match=named):
-        check_state(toy.start(0)._replace(**{part: value}), toy.PROBLEM)
+        MIXTURE.check_state(toy.start(0)._replace(**{part: value}), toy.PROBLEM)
 
 
 def test_rank_counts_of_one_draw():
@@ -510,8 +509,9 @@ def test_the_samplers_themselves_resume_and_share_threads(tmp_path, name, thin, 
         def begin(chain):
             return initial_state(clicks, 2, "random", seed=rotating_seed, chain=chain)
 
-        plan = {"n_chains": 2, "draws": 30, "warmup": 35, "seed": rotating_seed, "progress": False, "thin": thin}
-        return loop.run_chains(lambda chain: made if stop is None else Watched(), begin, problem, **plan | changes)
+        plan = {"chains": 2, "draws": 30, "warmup": 35, "seed": rotating_seed, "progress": False, "thin": thin}
+        sampler = made if stop is None else Watched()
+        return loop.run_chains(lambda chain: sampler, begin, Recording(problem), Run(**plan | changes))
 
     whole = run(stop=-1, n_threads=1)
     assert np.ptp(whole.log_joint, axis=1).min() > 0
@@ -562,7 +562,7 @@ def test_progress_at_a_terminal(monkeypatch):
 
 
 def test_the_line_says_how_long_still():
-    records = [ChainRecord(0, toy.start(0), toy.PROBLEM, Plan(1, 10_000, 0))]
+    records = [ChainRecord(0, toy.start(0), Recording(toy.PROBLEM), Plan(1, 10_000, 0))]
     assert describe(records, 2.0, None) == "0/10,000 sweeps · 2.0/s · 1:23:20 left"
     assert describe(records, 2.0, 61.0) == "0/10,000 sweeps · 2.0/s · 0:01:01 left"
     assert rough_rhat(np.ones((2, 10))) == 1.0

@@ -14,8 +14,6 @@ from bmcd.system.files import write_json
 if TYPE_CHECKING:
     from bmcd.clicks.table import Clicks
 
-AUTO = range(2, 9)
-
 
 def parsed_clusters(text: str) -> int | range:
     """A number of clusters, or those to choose from.
@@ -25,7 +23,9 @@ def parsed_clusters(text: str) -> int | range:
     """
     low, dash, high = text.strip().partition("-")
     if text.strip() == "auto":
-        return AUTO
+        from bmcd.clusters.choose import CANDIDATES
+
+        return CANDIDATES
     if low.isascii() and low.isdigit() and int(low) > 0:
         if not dash:
             return int(low)

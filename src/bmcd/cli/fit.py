@@ -13,9 +13,9 @@ import typer
 
 from bmcd.cli.choosing import chosen_clusters, parsed_clusters
 from bmcd.cli.errors import as_options
-from bmcd.cli.names import Distance, RankScale, Sampler, Start
+from bmcd.cli.names import Distance, RankScale, SamplerName, Start
 from bmcd.cli.output import MODELS, check_output, file_size, plain, print_json, say
-from bmcd.errors import FitWarning
+from bmcd.errors import FitWarning, Interrupted
 
 if TYPE_CHECKING:
     from bmcd.clicks.table import Clicks
@@ -75,8 +75,9 @@ def fit(
         RankScale, typer.Option(rich_help_panel=MODEL, help="Spacing of the ranks.")
     ] = RankScale.linear,
     sampler: Annotated[
-        Sampler, typer.Option(rich_help_panel=RUN, help="paper: the paper's own, which needs thousands of draws.")
-    ] = Sampler.exact,
+        SamplerName,
+        typer.Option(rich_help_panel=RUN, help="paper: the paper's own, which needs thousands of draws."),
+    ] = SamplerName.exact,
     start: Annotated[Start, typer.Option(rich_help_panel=RUN, help="Where chains start.")] = Start.kmeans,
     draws: Annotated[int, typer.Option(rich_help_panel=RUN, min=1, help="Draws to keep of each chain.")] = 200,
     warmup: Annotated[
@@ -126,7 +127,7 @@ def fit(
     began = time.monotonic()
     candidates = parsed_clusters(clusters)
     if distance is not Distance.footrule:
-        if sampler is Sampler.exact:
+        if sampler is SamplerName.exact:
             raise typer.BadParameter(f"--distance {distance.value} needs --sampler paper.")
         if not isinstance(candidates, int):
             raise typer.BadParameter(f"--distance {distance.value} needs a number of --clusters.")
@@ -166,7 +167,7 @@ def fit(
             count_k=counted, **run,
         )  # fmt: skip
     except KeyboardInterrupt as stop:
-        raise KeyboardInterrupt(_how_to_go_on(str(stop), kept)) from stop
+        raise KeyboardInterrupt(_how_to_go_on(stop, kept)) from stop
     model.save(target, clicks=not no_clicks)
     finished = model.draws_.stopped == "finished"
     if checkpoint is None and finished:
@@ -210,13 +211,13 @@ def _fitted(data: Clicks, options: dict[str, Any], **run: Any) -> BMCD:
         warnings.simplefilter("ignore", FitWarning)  # it is told below, or by the report
         model.fit(data, **run)
     if model.draws_.stopped == "interrupted":
-        raise KeyboardInterrupt(model.draws_.note)
+        raise Interrupted(model.draws_.note)
     return model
 
 
-def _how_to_go_on(said: str, checkpoint: Path) -> str:
-    """The first sentence of what the sampler says, and the command that goes on."""
-    what = said.partition(" To go on,")[0] or "stopped by Ctrl-C."
+def _how_to_go_on(stop: KeyboardInterrupt, checkpoint: Path) -> str:
+    """Return what happened, and the command that goes on."""
+    what = stop.what if isinstance(stop, Interrupted) else "stopped by Ctrl-C."
     if not checkpoint.exists():
         return f"{what} No model was written."
     command = shlex.join(["bmcd", *sys.argv[1:]])

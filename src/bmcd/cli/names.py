@@ -24,7 +24,7 @@ class RankScale(StrEnum):
     log = "log"
 
 
-class Sampler(StrEnum):
+class SamplerName(StrEnum):
     """Those of `bmcd.sampling.posterior`."""
 
     exact = "exact"

@@ -199,6 +199,17 @@ class Clicks:
         """Return the columns of items by their ids; see `rows_of`."""
         return positions(items, self.items, "item", hint)
 
+    def title_of(self, column: int) -> str:
+        """Return the title of an item, or its id if it has none, for a sentence.
+
+        >>> clicks = Clicks.from_matrix([[1, 1]], titles={0: "Zero"})
+        >>> clicks.title_of(0), clicks.title_of(1)
+        ('Zero', 'item 1')
+        """
+        if self.titles is not None and self.titled is not None and self.titled[column]:
+            return str(self.titles[column])
+        return f"item {self.items[column]}"
+
     def of_users(self, rows: ArrayLike) -> Clicks:
         """Return the clicks of some users alone, given by their rows, in that order; all items stay.
 

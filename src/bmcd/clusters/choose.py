@@ -20,20 +20,23 @@ from bmcd.clicks.table import Clicks
 from bmcd.clusters.choice import ClusterChoice, make_reason, make_table
 from bmcd.clusters.curves import boxplot_rows, end_of_fall, find_elbow
 from bmcd.clusters.held_out_users import log_likelihood_by_draw, log_mean, split_users
-from bmcd.errors import InputError, InputTypeError
+from bmcd.errors import InputError, InputTypeError, Interrupted
 from bmcd.sampling.chain_progress import open_candidate_progress
 from bmcd.sampling.posterior import sample_posterior
 from bmcd.sampling.priors import Priors
+from bmcd.sampling.run import Run
 from bmcd.sampling.start.kmeans import kmeans_inertia
 
 __all__ = ["ClusterChoice", "choose_n_clusters", "find_elbow"]
 
 Floats = NDArray[np.float64]
+# What is tried unless the caller says otherwise.
+CANDIDATES = range(2, 9)
 
 
 def choose_n_clusters(
     clicks: Clicks,
-    candidates: Iterable[int] = range(2, 9),
+    candidates: Iterable[int] = CANDIDATES,
     *,
     holdout: float = 0.2,
     draws: int = 30,
@@ -111,21 +114,11 @@ def choose_n_clusters(
         for c in wanted:
             if shown is not None:
                 shown.start(c)
-            fitted = sample_posterior(
-                training,
-                c,
-                priors=priors,
-                rank_scale=rank_scale,
-                draws=draws,
-                warmup=warmup,
-                chains=chains,
-                seed=seed,
-                n_threads=n_threads,
-                progress=False if shown is None else shown,
-            )
+            run = Run(draws, warmup, chains, 1, seed, n_threads, False if shown is None else shown)
+            fitted = sample_posterior(training, c, run, priors=priors, rank_scale=rank_scale)
             if fitted.stopped == "interrupted":
                 # A candidate with fewer draws than the others is not to be compared with them.
-                raise KeyboardInterrupt(f"stopped by Ctrl-C at {c} clusters; no candidate is recommended.")
+                raise Interrupted(f"stopped by Ctrl-C at {c} clusters; no candidate is recommended.")
             within[c] = fitted.within_distance
             by_draw[c] = log_likelihood_by_draw(held_out, fitted)
     inertia = kmeans_inertia(clicks, wanted, seed)

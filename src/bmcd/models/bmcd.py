@@ -3,39 +3,34 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator
-from sklearn.exceptions import NotFittedError
+from numpy.typing import ArrayLike
 
 from bmcd.clicks.histories import clicks_of_histories
-from bmcd.clicks.table import Clicks, positions
+from bmcd.clicks.table import Clicks
 from bmcd.clusters.choose import ClusterChoice, choose_n_clusters
-from bmcd.clusters.summary import ClusterSummaries
 from bmcd.errors import FitWarning, InputError
-from bmcd.evaluation import evaluate
-from bmcd.evaluation.calibration import Calibration
-from bmcd.prediction.answers import Answers, Options
+from bmcd.models.base import ProbabilityModel
+from bmcd.models.mixture_file import pack_mixture, unpack_mixture
 from bmcd.prediction.explanation import Explanation, explain
+from bmcd.prediction.mixture_answers import MixtureAnswers
 from bmcd.prediction.predictor import DRAWS
-from bmcd.prediction.top_k import check_k, recommendation_frame
-from bmcd.sampling import diagnostics
+from bmcd.prediction.top_k import check_k
+from bmcd.sampling import diagnostics, store
 from bmcd.sampling.draws import Draws
 from bmcd.sampling.posterior import sample_posterior
 from bmcd.sampling.priors import Priors
-from bmcd.simulation import Simulation
+from bmcd.sampling.run import Run
 from bmcd.system.progress import tell
 
-Floats = NDArray[np.float64]
 # k for which other distances than the footrule count, unless `fit` is told otherwise.
 COUNTED = (5, 10)
 
 
-class BMCD(BaseEstimator):  # type: ignore[misc]
+class BMCD(ProbabilityModel):
     """Bayesian Mallows for clicking data.
 
     Every user has a hidden ranking of all items in which the clicked ones come first; users fall into clusters,
@@ -79,6 +74,8 @@ class BMCD(BaseEstimator):  # type: ignore[misc]
     >>> model.recommend(k=2, users=[7]).columns.tolist()
     ['user', 'item', 'rank', 'probability', 'mcse']
     """
+
+    _answers: MixtureAnswers
 
     def __init__(
         self,
@@ -137,6 +134,7 @@ class BMCD(BaseEstimator):  # type: ignore[misc]
         count_k
             Only for other distances than the footrule: the k that `recommend` will be asked for (5 and 10).
         """
+        run = Run(draws, warmup, chains, thin, seed, n_threads, progress, checkpoint, max_time=max_time)
         clicks = clicks if isinstance(clicks, Clicks) else Clicks.from_frame(clicks)
         choice = None
         n_clusters = self.n_clusters
@@ -156,31 +154,23 @@ class BMCD(BaseEstimator):  # type: ignore[misc]
             n_clusters = choice.recommended
             tell(progress, choice.reason)
         counted = () if self.distance == "footrule" else COUNTED
-        found = sample_posterior(
+        drawn = sample_posterior(
             clicks,
             n_clusters,
+            run,
             priors=self.priors,
             distance=self.distance,
             rank_scale=self.rank_scale,
             sampler=self.sampler,
             start=self.start,
-            draws=draws,
-            warmup=warmup,
-            thin=thin,
-            chains=chains,
-            seed=seed,
-            n_threads=n_threads,
-            progress=progress,
-            checkpoint=checkpoint,
-            max_time=max_time,
             count_k=counted if count_k is None else tuple(check_k(k) for k in count_k),
             alpha_update=self.alpha_update,
             ranks_move=self.ranks_move,
         )
-        self._learn(clicks, found, choice)
-        if found.stopped != "finished":
+        self._learn(clicks, drawn, choice)
+        if drawn.stopped != "finished":
             warnings.warn(
-                f"The fit was {found.note} It has {found.n_draws} of {draws} draws of each chain.",
+                f"The fit was {drawn.note} {drawn.resume}".strip(),
                 FitWarning,
                 stacklevel=2,
             )
@@ -189,131 +179,7 @@ class BMCD(BaseEstimator):  # type: ignore[misc]
     def _learn(self, clicks: Clicks, draws: Draws, choice: ClusterChoice | None) -> None:
         self.clicks_, self.draws_, self.choice_ = clicks, draws, choice
         self.n_clusters_ = draws.problem.n_clusters
-        self._answers = Answers(clicks, draws)
-
-    def recommend(
-        self,
-        k: int = 10,
-        users: Iterable[Any] | None = None,
-        items: Iterable[Any] | None = None,
-        min_probability: float | None = None,
-        *,
-        max_draws: int | None = DRAWS,
-        n_threads: int | None = None,
-        progress: bool | None = None,
-    ) -> Any:
-        """The k items most probable to be among each user's next k.
-
-        A frame with the columns user, item, title (if items have titles), rank, probability and mcse, the Monte
-        Carlo standard error of the probability; in the ids and the frame library of the clicks. Clicked items are
-        left out, and there are fewer than k rows for a user who has fewer items left.
-
-        Equal probabilities (within 1e-6) are frequent: items that a cluster ranks no lower than the user's number
-        of clicks, and that the user has not clicked, are exchangeable. Among them the one with the better consensus
-        rank comes first, then the one with the smaller id.
-
-        Parameters
-        ----------
-        k
-            Any number, without fitting again.
-        users
-            Ids of users it was fitted to, in the order wanted; by default all. For others see `recommend_for`.
-        items
-            Recommend only from these. The probabilities stay those of being among the next k of all items.
-        min_probability
-            Leave out recommendations less probable than this; `cutoff_curve` helps to choose it.
-        max_draws
-            How many of the draws to use, over all chains, evenly spaced; None for all. `mcse` shows what that
-            costs: mostly nothing, since chains differ more than the draws of a chain.
-
-        Examples
-        --------
-        >>> import bmcd
-        >>> model = bmcd.BMCD(2).fit(bmcd.simulate(n_users=100, seed=1).clicks, draws=10, warmup=10, chains=2)
-        >>> model.recommend(k=3, users=[4, 2], items=[10, 11, 12, 13]).groupby("user", sort=False).size().to_dict()
-        {4: 3, 2: 3}
-        """
-        clicks, k, cut = self._clicks_with_users(), check_k(k), _check_probability(min_probability)
-        answers, options = self._ask(), Options(max_draws, n_threads, progress)
-        rows = answers.rows(users)
-        if users is None and items is None:
-            lists = answers.lists_of_all(k, options)
-        else:
-            lists = answers.lists(clicks, rows, k, items, options)
-        return recommendation_frame(clicks.users[rows], lists, clicks, column="probability", at_least=cut)
-
-    def recommend_for(
-        self,
-        histories: Any,
-        k: int = 10,
-        items: Iterable[Any] | None = None,
-        min_probability: float | None = None,
-        *,
-        unknown: Literal["error", "ignore"] = "error",
-        max_draws: int | None = DRAWS,
-        n_threads: int | None = None,
-        progress: bool | None = None,
-    ) -> Any:
-        """Recommend to people the model has never seen, from their clicks alone; see `recommend`.
-
-        Their cluster and their ranking are summed out under the stored posterior, which their clicks do not change.
-
-        Parameters
-        ----------
-        histories
-            A list of lists of items, whose users are then 0, 1, ...; a dict from user to list; a `Clicks`; or a
-            frame with the columns user and item. An empty list gives what the whole population is likely to click.
-        unknown
-            What to do about items that the model does not know: "error" lists them, "ignore" goes on without.
-
-        Examples
-        --------
-        >>> import bmcd
-        >>> model = bmcd.BMCD(2).fit(bmcd.simulate(n_users=100, seed=1).clicks, draws=10, warmup=10, chains=2)
-        >>> model.recommend_for({"ann": [3, 4], "bob": []}, k=2)["user"].tolist()
-        ['ann', 'ann', 'bob', 'bob']
-        """
-        answers, cut = self._ask(), _check_probability(min_probability)
-        strangers = clicks_of_histories(histories, self.clicks_, unknown)
-        lists = answers.lists(strangers, None, check_k(k), items, Options(max_draws, n_threads, progress))
-        return recommendation_frame(strangers.users, lists, strangers, column="probability", at_least=cut)
-
-    def probabilities(
-        self,
-        k: int = 10,
-        users: Iterable[Any] | None = None,
-        *,
-        max_draws: int | None = DRAWS,
-        n_threads: int | None = None,
-        progress: bool | None = None,
-    ) -> Floats:
-        """P(item among the user's next k), users x items in the order of `clicks_`; 0 for clicked items.
-
-        A row sums to k, or to the number of unclicked items if that is less. `probability_blocks` gives the same
-        block by block, when the whole is too large for memory.
-
-        >>> import bmcd
-        >>> model = bmcd.BMCD(2).fit(bmcd.simulate(n_users=100, seed=1).clicks, draws=10, warmup=10, chains=2)
-        >>> model.probabilities(k=5).sum(axis=1).round(6).max()
-        np.float64(5.0)
-        """
-        blocks = self.probability_blocks(k, users, max_draws=max_draws, n_threads=n_threads, progress=progress)
-        return np.concatenate([block for _, block in blocks])
-
-    def probability_blocks(
-        self,
-        k: int = 10,
-        users: Iterable[Any] | None = None,
-        *,
-        max_draws: int | None = DRAWS,
-        n_threads: int | None = None,
-        progress: bool | None = None,
-    ) -> Iterator[tuple[NDArray[Any], Floats]]:
-        """`probabilities`, block by block: the ids of some users, and their rows."""
-        clicks, rows = self._clicks_with_users(), self._ask().rows(users)
-        options = Options(max_draws, n_threads, progress)
-        for block, found in self._ask().predictions(clicks, rows, check_k(k), options):
-            yield clicks.users[rows[block]], found.probability
+        self._answers = MixtureAnswers(clicks, draws)
 
     def explain(
         self,
@@ -324,83 +190,35 @@ class BMCD(BaseEstimator):  # type: ignore[misc]
         max_draws: int | None = DRAWS,
         history: Iterable[Any] | None = None,
     ) -> Explanation:
-        """Why the probability of an item is what it is: the user's clusters, and what each contributes.
+        """Explain why the probability of an item is what it is: the user's clusters, and what each contributes.
 
         ``history`` gives the clicks of someone the model has not seen; ``user`` is then only a name (or None).
 
         >>> import bmcd
         >>> model = bmcd.BMCD(2).fit(bmcd.simulate(n_users=100, seed=1).clicks, draws=10, warmup=10, chains=2)
-        >>> found = model.explain(user=0, item=40, k=5)
-        >>> abs(found.probability - sum(c.contribution for c in found.clusters)) < 1e-9
+        >>> explanation = model.explain(user=0, item=40, k=5)
+        >>> abs(explanation.probability - sum(c.contribution for c in explanation.clusters)) < 1e-9
         True
         """
-        answers, k, known = self._ask(), check_k(k), self.clicks_
+        answers, k, known = self.check_fitted()._answers, check_k(k), self.clicks_
         if history is None:
-            matrix = self._clicks_with_users().matrix[answers.rows([user])]
+            matrix = self.clicks_with_users().matrix[answers.rows([user])]
         else:
             matrix = clicks_of_histories([history], known, "error").matrix
-        place = int(positions([item], known.items, "item", "Explain one of them.")[0])
-        titled = known.titles is not None and known.titled is not None and known.titled[place]
-        title = str(known.titles[place]) if known.titles is not None and titled else f"item {item}"
-        if matrix[:, [place]].nnz:
+        column = int(known.columns_of([item], "Explain one of them.")[0])
+        title = known.title_of(column)
+        if matrix[:, [column]].nnz:
             raise InputError(f"user {user!r} has clicked {title}: only other items have a probability.")
         predictor = answers.predictor(max_draws)
-        return explain(predictor, answers.names(), matrix, place, k, user=user, item_id=item, title=title)
-
-    def cutoff_curve(
-        self, test: Clicks | Simulation, k: int = 10, cutoffs: ArrayLike | None = None, **options: Any
-    ) -> Any:
-        """What a cut-off would do: a frame with cutoff, n and share of recommendations kept, and their accuracy.
-
-        ``test`` has the clicks held out of those it was fitted to (k of each user, best), or is the simulation.
-        ``options`` are those of `recommend`.
-
-        >>> import bmcd
-        >>> simulation = bmcd.simulate(n_users=200, seed=1)
-        >>> model = bmcd.BMCD(3).fit(simulation.clicks, draws=10, warmup=10, chains=2)
-        >>> model.cutoff_curve(simulation, k=5, cutoffs=[0, 0.3]).columns.tolist()
-        ['cutoff', 'n', 'share', 'accuracy']
-        """
-        return self._calibration(test, k, options).cutoff_table(cutoffs, library=self.clicks_.library)
-
-    def choose_cutoff(
-        self, test: Clicks | Simulation, hit_rate: float, k: int = 10, *, min_kept: int = 30, **options: Any
-    ) -> float:
-        """The smallest `min_probability` with which the recommendations kept have the wanted hit rate on ``test``.
-
-        An error says what can be reached if that cannot. It is chosen on these data: confirm it on others.
-        """
-        return self._calibration(test, k, options).cutoff_for(hit_rate, min_kept=min_kept)
-
-    def _calibration(self, test: Clicks | Simulation, k: int, options: Any) -> Calibration:
-        found = evaluate(self.recommend(k, **options), self._clicks_with_users(), test, k=k).calibration
-        assert found is not None  # there are probabilities
-        return found
-
-    @property
-    def converged_(self) -> bool:
-        """Have the chains converged? See `verdict_`."""
-        return self.verdict_.converged
-
-    @property
-    def verdict_(self) -> diagnostics.Verdict:
-        """Have the chains converged, in words, and what to do if not."""
-        return self._ask().verdict()
-
-    @property
-    def clusters_(self) -> ClusterSummaries:
-        """What each cluster is like, the largest first: `print` it, or take `to_frame()`."""
-        return self._ask().clusters()
+        return explain(predictor, answers.names(), matrix, column, k, user=user, item_id=item, title=title)
 
     def diagnostics(self) -> Any:
-        """R-hat, effective sample sizes and Monte Carlo errors of what does not depend on cluster names."""
-        self._check_fitted()
-        return diagnostics.table(self.draws_)
+        """Return R-hat, effective sample sizes and Monte Carlo errors of what cluster numbers do not change."""
+        return diagnostics.table(self.check_fitted().draws_)
 
     def to_arviz(self) -> Any:
-        """The draws as ArviZ's DataTree, see `bmcd.sampling.diagnostics.to_arviz`."""
-        self._check_fitted()
-        return diagnostics.to_arviz(self.draws_, self.clicks_.items.tolist())
+        """Return the draws as ArviZ's DataTree, see `bmcd.sampling.diagnostics.to_arviz`."""
+        return diagnostics.to_arviz(self.check_fitted().draws_, self.clicks_.items.tolist())
 
     def save(self, path: str | Path, *, clicks: bool = True) -> None:
         """Write everything that was learned to one file, which `bmcd.load` opens.
@@ -408,41 +226,27 @@ class BMCD(BaseEstimator):  # type: ignore[misc]
         With ``clicks=False`` nothing about single users is in the file: such a model can serve `recommend_for`, but
         not `recommend`.
         """
-        from bmcd.models.files import save
+        draws = self.check_fitted().draws_
+        names = ("n_clusters", "alpha_update", "ranks_move")
+        options = {name: getattr(self, name) for name in names}
+        header, arrays = pack_mixture(draws, self.clicks_, options, with_users=clicks)
+        store.write(path, header, arrays)
 
-        self._check_fitted()
-        save(self, path, clicks)
+    @classmethod
+    def restored(cls, header: Mapping[str, Any], arrays: Mapping[str, Any]) -> BMCD:
+        """Return the model that `save` wrote as this header and these arrays; see `bmcd.load`."""
+        parameters, clicks, draws = unpack_mixture(header, arrays)
+        model = cls(**parameters)
+        model._learn(clicks, draws, None)
+        return model
 
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:  # the name is scikit-learn's
-        own: str = super().__repr__(N_CHAR_MAX)
+        text: str = super().__repr__(N_CHAR_MAX)
         if not hasattr(self, "draws_"):
-            return own
-        of, d = self.draws_.problem, self.draws_
+            return text
+        of, draws = self.draws_.problem, self.draws_
         auto = f" ({of.n_clusters} chosen)" if self.n_clusters == "auto" else ""
         return (
-            f"{own}{auto}, fitted to {of.n_users:,} users x {of.n_items:,} items: "
-            f"{d.n_chains} chains x {d.n_draws} draws"
+            f"{text}{auto}, fitted to {of.n_users:,} users x {of.n_items:,} items: "
+            f"{draws.n_chains} chains x {draws.n_draws} draws"
         )
-
-    def _check_fitted(self) -> None:
-        if not hasattr(self, "draws_"):
-            raise NotFittedError("this BMCD is not fitted yet: call fit(clicks) first.")
-
-    def _clicks_with_users(self) -> Clicks:
-        self._check_fitted()
-        if self.clicks_.n_users == 0:
-            raise InputError(
-                "this model was saved without the clicks it was fitted to, so it knows no users: use recommend_for "
-                "with their clicks."
-            )
-        return self.clicks_
-
-    def _ask(self) -> Answers:
-        self._check_fitted()
-        return self._answers
-
-
-def _check_probability(value: float | None) -> float | None:
-    if value is not None and not 0 <= value <= 1:
-        raise InputError(f"min_probability must lie between 0 and 1, but it is {value!r}.")
-    return value

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,17 +11,20 @@ from scipy import sparse
 
 from bmcd.errors import InputError
 from bmcd.mallows.latent.scan import shared_tables
+from bmcd.prediction.answers import Predictions
 from bmcd.sampling.draws import Draws
-from bmcd.sampling.exact.next_items import Tables, add_predictions, keep_tables, probability_by_cluster
+from bmcd.sampling.exact.next_items import (
+    NEGLIGIBLE,
+    Tables,
+    add_predictions,
+    keep_tables,
+    probability_by_cluster,
+)
 from bmcd.sampling.state import Data, make_data
 from bmcd.system.threads import thread_count
 
 Floats = NDArray[np.float64]
 
-# Clusters to which a user belongs with less than this in a draw are left out of it. That changes no probability by
-# more than this times the number of clusters (on eshop with 17 clusters: by 3e-6, where the Monte Carlo error is
-# 1e-2) and saves a third of the time.
-NEGLIGIBLE = 1e-5
 # Draws used, over all chains, unless the caller says otherwise. Given a draw all else is summed out, so few are
 # enough: on eshop (4 chains, 17 clusters) 40 differ from 100 by 0.0024, where the Monte Carlo error, mostly that
 # between the chains, is 0.0127 with 100 and 0.0129 with 40.
@@ -35,14 +37,6 @@ BLOCK, BLOCK_SIZE = 256, 2**20
 FEW = 16
 # up to this many bytes.
 KEPT_BYTES = 2**29
-
-
-class Predictions(NamedTuple):
-    """What is known of some users and all items, [user, item]."""
-
-    probability: Floats  # that the item is among the user's next k; 0 where it is clicked
-    mcse: Floats  # its Monte Carlo standard error, see `Predictor`
-    mean_rank: Floats  # consensus rank of the item, over draws and the clusters to which the user may belong
 
 
 class Predictor:
@@ -86,14 +80,14 @@ class Predictor:
         return len(self.rho)
 
     def predict(self, clicks: sparse.csr_array, k: int, n_threads: int | None = None) -> Predictions:
-        """The predictions for all users of a click matrix, in one piece."""
+        """Return the predictions for all users of a click matrix, in one piece."""
         parts = list(self.blocks(clicks, k, n_threads))
         return Predictions(*(np.concatenate(arrays) for arrays in zip(*(part for _, part in parts), strict=True)))
 
     def blocks(
         self, clicks: sparse.csr_array, k: int, n_threads: int | None = None
     ) -> Iterator[tuple[NDArray[np.int64], Predictions]]:
-        """The same, block by block: the rows of the block and what is predicted for them."""
+        """Yield the same block by block: the rows of the block and what is predicted for them."""
         data = self._data(clicks)
         k = min(k, self.n_items)
         n_users = clicks.shape[0]
@@ -105,7 +99,7 @@ class Predictor:
                 yield users, self._block(users, data, k, kept, pool)
 
     def memberships(self, clicks: sparse.csr_array) -> Floats:
-        """P(user belongs to cluster), [draw, user, cluster]; clusters have the names they have in that draw."""
+        """Return P(user belongs to cluster), [draw, user, cluster]; clusters are numbered as in that draw."""
         data, users = self._data(clicks), np.arange(clicks.shape[0])
         weight = np.empty((self.n_draws, users.size, self.alpha.shape[1]))
         nothing = np.zeros((2, users.size, self.n_items))
@@ -113,7 +107,7 @@ class Predictor:
         return weight
 
     def by_cluster(self, clicks: sparse.csr_array, item: int, k: int) -> tuple[Floats, Floats]:
-        """Of one user: P(cluster), and P(item among the next k | cluster), each [draw, cluster]."""
+        """Return, of one user, P(cluster) and P(item among the next k | cluster), each [draw, cluster]."""
         weight = self.memberships(clicks)[:, 0]
         found = np.zeros_like(weight)
         data = self._data(clicks)
@@ -163,7 +157,7 @@ class Predictor:
 def count_predictions(
     draws: Draws, clicks: sparse.csr_array, rows: NDArray[np.int64] | None, k: int
 ) -> Predictions:
-    """Predictions for other distances than the footrule: how often an item was among the next k in the fit.
+    """Return predictions for other distances than the footrule: how often an item was among the next k in the fit.
 
     ``rows`` are the places of the users of ``clicks`` in the fit. Ties go by the consensus of all clusters.
     """
@@ -186,7 +180,7 @@ def count_predictions(
 
 
 def standard_error(means: Floats) -> Floats:
-    """Monte Carlo standard error of the mean of [chain, batch, ...], nan if there is but one batch in all.
+    """Return the Monte Carlo standard error of the mean of [chain, batch, ...]; nan if there is only one batch.
 
     >>> one, two = np.array([[0.4, 0.6], [0.4, 0.6]]), np.array([[0.1], [0.3]])
     >>> standard_error(one).round(3), standard_error(two).round(3)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from bmcd.sampling.draws import ChainRecord
+from bmcd.sampling.record import ChainRecord
 from bmcd.system.progress import clock, is_wanted, open_bar
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""The checkpoint of a run: what it must agree with, how it is written, and how the chains are had back from it."""
+"""The checkpoint of a run: what it must agree with, how it is written, and how the chains are restored from it."""
 
 from __future__ import annotations
 
@@ -12,15 +12,17 @@ from numpy.typing import NDArray
 
 from bmcd import __version__
 from bmcd.errors import StoreError, StoreWarning
-from bmcd.sampling.draws import ChainRecord, Plan, Probe, Problem, Tally
+from bmcd.sampling.record import ChainRecord, Recording
+from bmcd.sampling.run import Plan
 from bmcd.sampling.store import Stored, read_checkpoint, remove_leftovers, write_checkpoint
 
 
 class Checkpoint:
     """The checkpoint of a run: what it must agree with, and where it is."""
 
-    def __init__(self, path: Path, problem: Problem, plan: Plan, seed: int) -> None:
-        self.path, self.problem, self.plan = path, problem, plan
+    def __init__(self, path: Path, recording: Recording, plan: Plan, seed: int) -> None:
+        self.path, self.recording, self.plan = path, recording, plan
+        problem = recording.problem
         self.header = {
             "kind": "checkpoint",
             "version": __version__,
@@ -37,8 +39,8 @@ class Checkpoint:
         self._newest_is_whole = False
         self.up_to_date = False
 
-    def resumed(self, probe: Probe | None, tally: Tally | None) -> list[ChainRecord] | None:
-        """The chains as they stood, or None if there is no checkpoint; StoreError if it is not of this run."""
+    def resumed(self) -> list[ChainRecord] | None:
+        """Return the chains as they stood, or None if there is no checkpoint; StoreError for another run."""
         remove_leftovers(self.path)
         stored = read_checkpoint(self.path)
         if stored is None:
@@ -50,11 +52,11 @@ class Checkpoint:
                 "Give another checkpoint path, or remove the file to start anew."
             )
         try:
-            return self._records(stored, probe, tally)
+            return self._records(stored)
         except (ValueError, KeyError) as error:
             raise StoreError(f"{stored.path}: cannot be resumed from: {error}.") from error
 
-    def _records(self, stored: Stored, probe: Probe | None, tally: Tally | None) -> list[ChainRecord]:
+    def _records(self, stored: Stored) -> list[ChainRecord]:
         plan, done = self.plan, stored.header["run"].get("next_sweep")
         parts: dict[str, dict[str, NDArray[Any]]] = {str(chain): {} for chain in range(plan.n_chains)}
         for name, array in stored.arrays.items():
@@ -70,7 +72,7 @@ class Checkpoint:
             has = plan.kept_before(max(done))
             raise ValueError(f"it has {has} draws, more than the {plan.draws} asked for; ask for {has} or more")
         return [
-            ChainRecord.resumed(int(chain), done[int(chain)], arrays, self.problem, plan, probe, tally)
+            ChainRecord.resumed(int(chain), done[int(chain)], arrays, self.recording, plan)
             for chain, arrays in parts.items()
         ]
 
@@ -83,7 +85,7 @@ class Checkpoint:
         self._newest_is_whole = self.up_to_date = True
 
     def write_or_warn(self, records: list[ChainRecord]) -> None:
-        """In the middle of a run a full disk must not cost the draws."""
+        """Write it, or warn: in the middle of a run a full disk must not cost the draws."""
         try:
             self.write(records)
         except StoreError as error:

@@ -17,11 +17,12 @@ from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 from bmcd import __version__
-from bmcd.errors import InputError, TimeBudgetError
+from bmcd.errors import Interrupted, TimeBudgetError
 from bmcd.sampling.chain_progress import Progress, open_progress
 from bmcd.sampling.checkpoint import Checkpoint
-from bmcd.sampling.draws import ChainRecord, Draws, Plan, Probe, Problem, Stopped, Tally, joined
-from bmcd.sampling.state import ChainState, SweepInfo
+from bmcd.sampling.draws import Stopped
+from bmcd.sampling.record import ChainRecord, Recording, draws_of
+from bmcd.sampling.run import Run
 from bmcd.system.threads import thread_count
 
 # A thread goes on with a chain for this long before it takes up the one that is furthest behind.
@@ -33,7 +34,7 @@ SECONDS_PER_STRETCH = 0.05
 class Sampler(Protocol):
     """Whatever can do one sweep of a chain, changing its state in place."""
 
-    def sweep(self, state: ChainState, chain: int, sweep: int, warmup: bool) -> SweepInfo:
+    def sweep(self, state: Any, chain: int, sweep: int, warmup: bool) -> Any:
         """Do it. What is random may depend on the seed, the chain and the number of the sweep only."""
 
 
@@ -41,13 +42,11 @@ class Sampler(Protocol):
 class StretchSampler(Sampler, Protocol):
     """A sampler that is faster if it does several sweeps in one call."""
 
-    def stretch(
-        self, state: ChainState, chain: int, first_sweep: int, n_sweeps: int, warmup: bool
-    ) -> Sequence[SweepInfo]:
+    def stretch(self, state: Any, chain: int, first_sweep: int, n_sweeps: int, warmup: bool) -> Sequence[Any]:
         """Do ``n_sweeps``, and leave state and infos as that many calls of `sweep` would, to the bit."""
 
 
-def sweeps(sampler: Sampler, record: ChainRecord) -> Iterator[SweepInfo]:
+def sweeps(sampler: Sampler, record: ChainRecord) -> Iterator[Any]:
     """Sweep one chain from where its record stands to the end of the plan; stop whenever you like.
 
     Yields after every sweep, or after several done in one call: never more than to the next draw that is kept, as
@@ -58,7 +57,7 @@ def sweeps(sampler: Sampler, record: ChainRecord) -> Iterator[SweepInfo]:
     while (number := record.next_sweep) < plan.n_sweeps:
         began, warmup = time.monotonic(), number < plan.warmup
         if stretch is None:
-            infos: Sequence[SweepInfo] = (sampler.sweep(record.state, record.chain, number, warmup),)
+            infos: Sequence[Any] = (sampler.sweep(record.state, record.chain, number, warmup),)
         else:
             infos = stretch(record.state, record.chain, number, min(longest, plan.sweeps_to_draw(number)), warmup)
         for info in infos:
@@ -69,87 +68,45 @@ def sweeps(sampler: Sampler, record: ChainRecord) -> Iterator[SweepInfo]:
 
 
 def run_chains(
-    sampler_for_chain: Callable[[int], Sampler],
-    start: Callable[[int], ChainState],
-    problem: Problem,
-    *,
-    n_chains: int,
-    draws: int,
-    warmup: int,
-    seed: int,
-    thin: int = 1,
-    n_threads: int | None = None,
-    progress: bool | Progress | None = None,
-    checkpoint: str | Path | None = None,
-    checkpoint_every: float = 60.0,
-    max_time: float | None = None,
-    probe: Probe | None = None,
-    tally: Tally | None = None,
-) -> Draws:
-    """Run all chains and return their draws.
+    sampler_for_chain: Callable[[int], Sampler], start: Callable[[int], Any], recording: Recording, run: Run
+) -> Any:
+    """Run all chains and return their draws, of the kind that the schema of the recording names.
 
-    Parameters
-    ----------
-    sampler_for_chain, start
-        Give the sampler and the first state of chain 0, 1, ...; `start` is asked only if there is no checkpoint.
-    problem
-        What is fitted. A checkpoint of another problem is refused.
-    n_threads
-        How many chains run at a time; by default as many as there are cores. It never changes a draw.
-    progress
-        Show a line on standard error: True, False, or None for only on a terminal. Or what is to be told instead.
-    checkpoint, checkpoint_every
-        A file to resume from if it is there, written every so many seconds and at the end. More `draws` than the
-        checkpoint was made for is allowed, and ends as if they had been asked for from the beginning.
-    max_time
-        Seconds after which to stop and return what was drawn.
-    probe
-        Gives some numbers to keep of every draw, such as the probabilities of a sample of users and items.
-    tally
-        Sums over the draws, such as `RankCounts`.
+    ``sampler_for_chain`` and ``start`` give the sampler and the first state of chain 0, 1, ...; ``start`` is asked
+    only if there is no checkpoint. A checkpoint of another problem is refused. One that was made for fewer draws
+    is continued, and ends as if all draws had been asked for from the beginning.
 
-    Ctrl-C stops after the present sweeps, writes the checkpoint and returns what was drawn; `Draws.stopped` and
-    `Draws.note` say so. A second Ctrl-C aborts at once.
+    Ctrl-C stops after the present sweeps, writes the checkpoint and returns what was drawn; `stopped` and `note` of
+    the draws say so. A second Ctrl-C aborts at once.
     """
-    began = time.monotonic()
-    for name, value in (("max_time", max_time), ("checkpoint_every", checkpoint_every)):
-        if value is not None and (math.isnan(value) or value < 0 or (name == "max_time" and value == 0)):
-            raise InputError(f"{name} must be a positive number of seconds, but it is {value!r}.")
-    plan = Plan(n_chains, draws, warmup, thin)
-    file = None if checkpoint is None else Checkpoint(Path(checkpoint), problem, plan, seed)
-    records = None if file is None else file.resumed(probe, tally)
+    began, plan = time.monotonic(), run.plan
+    file = None if run.checkpoint is None else Checkpoint(Path(run.checkpoint), recording, plan, run.seed)
+    records = None if file is None else file.resumed()
     if records is None:
-        records = [ChainRecord(chain, start(chain), problem, plan, probe, tally) for chain in range(n_chains)]
+        records = [ChainRecord(chain, start(chain), recording, plan) for chain in range(plan.n_chains)]
         if file is not None:
             file.write(records)  # finds out now, and not after an hour, whether it can be written
-    deadline = math.inf if max_time is None else began + max_time
-    chains = _Chains(records, sampler_for_chain, min(n_chains, thread_count(n_threads)))
-    with open_progress(progress, records) as shown, _interrupts(chains):
+    deadline = math.inf if run.max_time is None else began + run.max_time
+    chains = _Chains(records, sampler_for_chain, min(plan.n_chains, thread_count(run.n_threads)))
+    with open_progress(run.progress, records) as line, _interrupts(chains):
         while not (chains.finished or chains.interrupted) and time.monotonic() < deadline:
-            due = deadline if file is None else min(deadline, time.monotonic() + checkpoint_every)
-            chains.run_until(due, shown, deadline)
+            due = deadline if file is None else min(deadline, time.monotonic() + run.checkpoint_every)
+            chains.run_until(due, line, deadline)
             if file is not None and due < deadline and not (chains.finished or chains.interrupted):
                 file.write_or_warn(records)
         if file is not None and chains.n_done > 0:
             file.write_or_warn(records)
     stopped: Stopped = "finished" if chains.finished else "interrupted" if chains.interrupted else "time"
-    return _result(records, seed, stopped, max_time, chains.n_done / (time.monotonic() - began), file)
+    return _result(records, run, stopped, chains.n_done / (time.monotonic() - began), file)
 
 
-def _result(
-    records: list[ChainRecord],
-    seed: int,
-    stopped: Stopped,
-    max_time: float | None,
-    rate: float,
-    file: Checkpoint | None,
-) -> Draws:
+def _result(records: list[ChainRecord], run: Run, stopped: Stopped, rate: float, file: Checkpoint | None) -> Any:
     if stopped == "finished":
-        return joined(records, seed, __version__, stopped, "")
+        return draws_of(records, run.seed, __version__)
     plan, kept = records[0].plan, [record.n_kept for record in records]
-    why = "stopped by Ctrl-C" if stopped == "interrupted" else f"stopped by the time budget of {max_time:g} s"
-    whole = file is not None and file.up_to_date
-    resume = f" To go on, run the same again: the checkpoint {file.path} has it all." if file and whole else ""
+    why = "stopped by Ctrl-C" if stopped == "interrupted" else f"stopped by the time budget of {run.max_time:g} s"
+    is_kept = file is not None and file.up_to_date
+    resume = f"To go on, run the same again: the checkpoint {file.path} has it all." if file and is_kept else ""
     if min(kept) == 0:
         behind = min(records, key=lambda record: record.next_sweep)
         needed = sum(max(0, plan.warmup + plan.thin - record.next_sweep) for record in records)
@@ -159,12 +116,13 @@ def _result(
             f" and the first draw comes after {plan.warmup} of warm-up and {plan.thin} more{how_long}."
         )
         if stopped == "interrupted":
-            raise KeyboardInterrupt(text + resume)
-        raise TimeBudgetError(text + (resume or " Give max_time more, or less warm-up; a checkpoint keeps it all."))
+            raise Interrupted(text, resume)
+        advice = resume or "Give max_time more, or less warm-up; a checkpoint keeps it all."
+        raise TimeBudgetError(f"{text} {advice}")
     note = f"{why} after {min(kept)} of {plan.draws} draws of each chain."
     if cut := sum(kept) - min(kept) * len(kept):
         note += f" {cut} draws were cut so that all chains are equally long."
-    return joined(records, seed, __version__, stopped, note + resume)
+    return draws_of(records, run.seed, __version__, stopped, note, resume)
 
 
 class _Chains:

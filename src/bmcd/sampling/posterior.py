@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,15 +12,16 @@ from bmcd.clicks.table import Clicks
 from bmcd.errors import InputError
 from bmcd.mallows.distances import check_distance
 from bmcd.mallows.latent.scan import shared_tables
-from bmcd.prediction.predictor import NEGLIGIBLE
-from bmcd.sampling.chain_progress import Progress
-from bmcd.sampling.draws import Draws, Problem, RankCounts
-from bmcd.sampling.exact.next_items import add_predictions, keep_tables
+from bmcd.sampling.draws import Draws
+from bmcd.sampling.exact.next_items import NEGLIGIBLE, add_predictions, keep_tables
 from bmcd.sampling.exact.sampler import ExactSampler
 from bmcd.sampling.loop import Sampler, run_chains
 from bmcd.sampling.paper.log_z_table import is_estimated, table_error
 from bmcd.sampling.paper.sampler import PaperSampler
 from bmcd.sampling.priors import Priors
+from bmcd.sampling.record import RankCounts, Recording
+from bmcd.sampling.run import Run
+from bmcd.sampling.schema import Problem
 from bmcd.sampling.start.initial import initial_state
 from bmcd.sampling.state import ChainState, Data, make_data
 
@@ -32,21 +33,13 @@ PROBED, PROBED_K = 24, 10
 def sample_posterior(
     clicks: Clicks,
     n_clusters: int,
+    run: Run | None = None,
     *,
     priors: Priors | None = None,
     distance: str = "footrule",
     rank_scale: str | ArrayLike = "linear",
     sampler: str = "exact",
     start: str = "kmeans",
-    draws: int = 200,
-    warmup: int = 200,
-    thin: int = 1,
-    chains: int = 4,
-    seed: int = 0,
-    n_threads: int | None = None,
-    progress: bool | Progress | None = None,
-    checkpoint: str | Path | None = None,
-    max_time: float | None = None,
     count_k: tuple[int, ...] = (),
     alpha_update: int = 10,
     ranks_move: str = "swap",
@@ -57,26 +50,27 @@ def sample_posterior(
     ----------
     clicks, n_clusters, priors, distance, rank_scale
         The model. Labels, rankings, consensuses, scales and weights are unknown.
+    run
+        How many draws of how many chains, and all else that a run is asked to do.
     sampler
         "exact" (footrule only): labels and scales with the latent rankings summed out, exact redraws. "paper": the
         paper's Algorithm 2, for every distance; it needs many thousands of iterations.
     start
         "kmeans", "popularity" (the paper's) or "random". Chains start apart, see `initial_state`.
-    draws, warmup, thin, chains
-        Each chain does ``warmup`` sweeps, then keeps one of every ``thin``.
     count_k
         Count how often each item is among the user's next k, for these k. The footrule does not need it: its
         probabilities are exact given the draws.
-    seed, n_threads, progress, checkpoint, max_time
-        See `bmcd.sampling.loop.run_chains`.
+    alpha_update, ranks_move
+        Options of the paper's sampler, see `PaperSampler`.
 
     Examples
     --------
     >>> import bmcd
-    >>> draws = sample_posterior(bmcd.simulate(n_users=200, seed=1).clicks, 3, draws=10, warmup=10, chains=2)
-    >>> draws
+    >>> clicks = bmcd.simulate(n_users=200, seed=1).clicks
+    >>> sample_posterior(clicks, 3, Run(draws=10, warmup=10, chains=2))
     Draws(2 chains x 10 draws, 3 clusters, 50 items)
     """
+    run = run or Run()
     check_distance(distance)
     if sampler not in SAMPLERS:
         raise InputError(f"sampler {sampler!r} is not known. Choose one of {', '.join(map(repr, SAMPLERS))}.")
@@ -102,37 +96,26 @@ def sample_posterior(
 
     def sampler_for_chain(chain: int) -> Sampler:
         if sampler == "exact":
-            return ExactSampler(data, n_clusters, priors, seed=seed)
-        return PaperSampler(
-            data, n_clusters, priors, distance=distance, seed=seed, alpha_update=alpha_update, ranks_move=ranks_move
-        )
+            return ExactSampler(data, n_clusters, priors, seed=run.seed)
+        paper: Any = {"distance": distance, "alpha_update": alpha_update, "ranks_move": ranks_move}
+        return PaperSampler(data, n_clusters, priors, seed=run.seed, **paper)
 
     def start_of_chain(chain: int) -> ChainState:
         return initial_state(
-            clicks, n_clusters, start, seed=seed, chain=chain, rank_scale=rank_scale, distance=distance
+            clicks, n_clusters, start, seed=run.seed, chain=chain, rank_scale=rank_scale, distance=distance
         )
 
-    found = run_chains(
-        sampler_for_chain,
-        start_of_chain,
+    recording = Recording(
         Problem(clicks.n_users, clicks.n_items, n_clusters, clicks.fingerprint(), options),
-        n_chains=chains,
-        draws=draws,
-        warmup=warmup,
-        thin=thin,
-        seed=seed,
-        n_threads=n_threads,
-        progress=progress,
-        checkpoint=checkpoint,
-        max_time=max_time,
-        probe=_Probe(data, distance, seed),
-        tally=RankCounts(np.diff(data.user_start), clicks.n_items, count_k) if count_k else None,
+        probe=_Probe(data, distance, run.seed),
+        tally=RankCounts(clicks.per_user, clicks.n_items, count_k) if count_k else None,
     )
-    return replace(found, caveat=_caveat(found, distance)) if is_estimated(distance, clicks.n_items) else found
+    drawn: Draws = run_chains(sampler_for_chain, start_of_chain, recording, run)
+    return replace(drawn, caveat=_caveat(drawn, distance)) if is_estimated(distance, clicks.n_items) else drawn
 
 
 def _caveat(draws: Draws, distance: str) -> str:
-    """What it means for these draws that log Z was estimated.
+    """Return what it means for these draws that log Z was estimated.
 
     An error e of the slope of log Z adds e times the number of users N to the slope of the log posterior of alpha,
     which therefore, if about normal, peaks e N sd^2 off.

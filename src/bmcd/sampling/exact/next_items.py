@@ -15,6 +15,11 @@ from bmcd.mallows.latent.top import top_probabilities_user
 from bmcd.mallows.latent.users import sorted_positions
 from bmcd.sampling.exact.labels import likelihoods
 
+# Clusters to which a user belongs with less than this in a draw are left out of it. That changes no probability by
+# more than this times the number of clusters (on eshop with 17 clusters: by 3e-6, where the Monte Carlo error is
+# 1e-2) and saves a third of the time.
+NEGLIGIBLE = 1e-5
+
 
 class Tables(NamedTuple):
     """`scan.Cluster` of several clusters, stacked: the last axes are its own, those before are draw and cluster."""

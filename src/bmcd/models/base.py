@@ -1,0 +1,279 @@
+"""What every model with probabilities can be asked: recommendations, probabilities, groups, cut-offs, verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import NotFittedError
+
+from bmcd.clicks.histories import clicks_of_histories
+from bmcd.clicks.table import Clicks
+from bmcd.clusters.summary import ClusterSummaries
+from bmcd.errors import InputError
+from bmcd.prediction.answers import Answers, Options, Predictions
+from bmcd.prediction.cutoffs import cutoff_for, cutoff_table
+from bmcd.prediction.predictor import DRAWS
+from bmcd.prediction.top_k import Lists, check_k, recommendation_frame
+from bmcd.prediction.truth import read_truth, was_clicked
+from bmcd.sampling.diagnostics import Verdict
+from bmcd.simulation import Simulation
+
+Floats = NDArray[np.float64]
+
+
+class ProbabilityModel(BaseEstimator):  # type: ignore[misc]
+    """A recommender whose answers are probabilities. A model of this kind sets `clicks_` and `_answers` in its fit.
+
+    Attributes
+    ----------
+    clicks_ : the clicks it was fitted to (without users, if it was saved without them)
+    converged_, verdict_ : whether the chains have converged, and that in words with advice
+    clusters_ : what each cluster is like, a `ClusterSummaries`
+    """
+
+    clicks_: Clicks
+    _answers: Answers
+
+    def recommend(
+        self,
+        k: int = 10,
+        users: Iterable[Any] | None = None,
+        items: Iterable[Any] | None = None,
+        min_probability: float | None = None,
+        *,
+        max_draws: int | None = DRAWS,
+        n_threads: int | None = None,
+        progress: bool | None = None,
+    ) -> Any:
+        """Return the k items most probable to be among each user's next k.
+
+        A frame with the columns user, item, title (if items have titles), rank, probability and mcse, the Monte
+        Carlo standard error of the probability; in the ids and the frame library of the clicks. Clicked items are
+        left out, and there are fewer than k rows for a user who has fewer items left.
+
+        Equal probabilities (within 1e-6) are frequent: items that a cluster ranks no lower than the user's number
+        of clicks, and that the user has not clicked, are exchangeable. Among them the one with the better consensus
+        rank comes first, then the one with the smaller id.
+
+        Parameters
+        ----------
+        k
+            Any number, without fitting again.
+        users
+            Ids of users it was fitted to, in the order wanted; by default all. For others see `recommend_for`.
+        items
+            Recommend only from these. The probabilities stay those of being among the next k of all items.
+        min_probability
+            Leave out recommendations less probable than this; `cutoff_curve` helps to choose it.
+        max_draws
+            How many of the draws to use, over all chains, evenly spaced; None for all. `mcse` shows what that
+            costs: mostly nothing, since chains differ more than the draws of a chain.
+
+        Examples
+        --------
+        >>> import bmcd
+        >>> model = bmcd.BMCD(2).fit(bmcd.simulate(n_users=100, seed=1).clicks, draws=10, warmup=10, chains=2)
+        >>> model.recommend(k=3, users=[4, 2], items=[10, 11, 12, 13]).groupby("user", sort=False).size().to_dict()
+        {4: 3, 2: 3}
+        """
+        least, options = _check_probability(min_probability), Options(max_draws, n_threads, progress)
+        clicks = self.clicks_with_users()
+        lists = self._lists(check_k(k), users, items, options)
+        rows = self._answers.rows(users)
+        return recommendation_frame(clicks.users[rows], lists, clicks, column="probability", at_least=least)
+
+    def recommend_for(
+        self,
+        histories: Any,
+        k: int = 10,
+        items: Iterable[Any] | None = None,
+        min_probability: float | None = None,
+        *,
+        unknown: Literal["error", "ignore"] = "error",
+        max_draws: int | None = DRAWS,
+        n_threads: int | None = None,
+        progress: bool | None = None,
+    ) -> Any:
+        """Recommend to people the model has never seen, from their clicks alone; see `recommend`.
+
+        What is hidden about them is summed out under the stored posterior, which their clicks do not change.
+
+        Parameters
+        ----------
+        histories
+            A list of lists of items, whose users are then 0, 1, ...; a dict from user to list; a `Clicks`; or a
+            frame with the columns user and item. An empty list gives what the whole population is likely to click.
+        unknown
+            What to do about items that the model does not know: "error" lists them, "ignore" goes on without.
+
+        Examples
+        --------
+        >>> import bmcd
+        >>> model = bmcd.BMCD(2).fit(bmcd.simulate(n_users=100, seed=1).clicks, draws=10, warmup=10, chains=2)
+        >>> model.recommend_for({"ann": [3, 4], "bob": []}, k=2)["user"].tolist()
+        ['ann', 'ann', 'bob', 'bob']
+        """
+        self.check_fitted()
+        least, options = _check_probability(min_probability), Options(max_draws, n_threads, progress)
+        strangers = clicks_of_histories(histories, self.clicks_, unknown)
+        lists = self._answers.lists(strangers, None, check_k(k), items, options)
+        return recommendation_frame(strangers.users, lists, strangers, column="probability", at_least=least)
+
+    def lists(
+        self,
+        k: int = 10,
+        users: Iterable[Any] | None = None,
+        items: Iterable[Any] | None = None,
+        *,
+        max_draws: int | None = DRAWS,
+        n_threads: int | None = None,
+        progress: bool | None = None,
+    ) -> Lists:
+        """Return what `recommend` does as arrays: items by number, their probabilities and standard errors."""
+        return self._lists(check_k(k), users, items, Options(max_draws, n_threads, progress))
+
+    def probabilities(
+        self,
+        k: int = 10,
+        users: Iterable[Any] | None = None,
+        *,
+        max_draws: int | None = DRAWS,
+        n_threads: int | None = None,
+        progress: bool | None = None,
+    ) -> Floats:
+        """Return P(item among the user's next k), users x items in the order of `clicks_`; 0 for clicked items.
+
+        A row sums to k, or to the number of unclicked items if that is less. `probability_blocks` gives the same
+        block by block, when the whole is too large for memory.
+
+        >>> import bmcd
+        >>> model = bmcd.BMCD(2).fit(bmcd.simulate(n_users=100, seed=1).clicks, draws=10, warmup=10, chains=2)
+        >>> model.probabilities(k=5).sum(axis=1).round(6).max()
+        np.float64(5.0)
+        """
+        blocks = self.probability_blocks(k, users, max_draws=max_draws, n_threads=n_threads, progress=progress)
+        return np.concatenate([block for _, block in blocks])
+
+    def probability_blocks(
+        self, k: int = 10, users: Iterable[Any] | None = None, **options: Any
+    ) -> Iterator[tuple[NDArray[Any], Floats]]:
+        """Yield `probabilities` block by block: the ids of some users, and their rows."""
+        for ids, predicted in self.prediction_blocks(k, users, **options):
+            yield ids, predicted.probability
+
+    def prediction_blocks(
+        self,
+        k: int = 10,
+        users: Iterable[Any] | None = None,
+        *,
+        max_draws: int | None = DRAWS,
+        n_threads: int | None = None,
+        progress: bool | None = None,
+    ) -> Iterator[tuple[NDArray[Any], Predictions]]:
+        """Yield probabilities, their standard errors and what breaks ties, block by block, with the users' ids."""
+        clicks = self.clicks_with_users()
+        rows, options = self._answers.rows(users), Options(max_draws, n_threads, progress)
+        for block, predicted in self._answers.predictions(clicks, rows, check_k(k), options):
+            yield clicks.users[rows[block]], predicted
+
+    def memberships(
+        self, users: Iterable[Any] | None = None, *, max_draws: int | None = DRAWS, n_threads: int | None = None
+    ) -> Any:
+        """Return how much each user belongs to each cluster: a frame with a row a user and a column a cluster.
+
+        The columns are user, then "1", "2", ... as the clusters are numbered in `clusters_`. A row sums to 1.
+
+        >>> import bmcd
+        >>> model = bmcd.BMCD(2).fit(bmcd.simulate(n_users=100, seed=1).clicks, draws=10, warmup=10, chains=2)
+        >>> model.memberships(users=[4, 2]).columns.tolist()
+        ['user', '1', '2']
+        """
+        import narwhals as nw
+
+        clicks = self.clicks_with_users()
+        rows = self._answers.rows(users)
+        weight = self._answers.memberships(clicks.of_users(rows), Options(max_draws, n_threads, False))
+        data = {"user": clicks.users[rows].tolist()}
+        data |= {str(c + 1): weight[:, c] for c in range(weight.shape[1])}
+        return nw.from_dict(data, backend=clicks.library).to_native()
+
+    def cutoff_curve(
+        self, test: Clicks | Simulation, k: int = 10, cutoffs: ArrayLike | None = None, **options: Any
+    ) -> Any:
+        """Return what a cut-off would do: a frame with cutoff, n and share of recommendations kept, and accuracy.
+
+        ``test`` has the clicks held out of those it was fitted to (k of each user, best), or is the simulation.
+        ``options`` are those of `recommend`.
+
+        >>> import bmcd
+        >>> simulation = bmcd.simulate(n_users=200, seed=1)
+        >>> model = bmcd.BMCD(3).fit(simulation.clicks, draws=10, warmup=10, chains=2)
+        >>> model.cutoff_curve(simulation, k=5, cutoffs=[0, 0.3]).columns.tolist()
+        ['cutoff', 'n', 'share', 'accuracy']
+        """
+        return cutoff_table(*self._hits(test, k, options), cutoffs, library=self.clicks_.library)
+
+    def choose_cutoff(
+        self, test: Clicks | Simulation, hit_rate: float, k: int = 10, *, min_kept: int = 30, **options: Any
+    ) -> float:
+        """Return the smallest `min_probability` with which what is kept has the wanted hit rate on ``test``.
+
+        An error says what can be reached if that cannot. It is chosen on these data: confirm it on others.
+        """
+        return cutoff_for(*self._hits(test, k, options), hit_rate, min_kept=min_kept)
+
+    @property
+    def converged_(self) -> bool:
+        """Whether the chains have converged; see `verdict_`."""
+        return self.verdict_.converged
+
+    @property
+    def verdict_(self) -> Verdict:
+        """Whether the chains have converged, in words, and what to do if not."""
+        self.check_fitted()
+        return self._answers.verdict()
+
+    @property
+    def clusters_(self) -> ClusterSummaries:
+        """What each cluster is like, the largest first: `print` it, or take `to_frame()`."""
+        self.check_fitted()
+        return self._answers.clusters()
+
+    def check_fitted(self) -> Self:
+        """Return the model itself, or raise scikit-learn's `NotFittedError`."""
+        if not hasattr(self, "_answers"):
+            raise NotFittedError(f"this {type(self).__name__} is not fitted yet: call fit(clicks) first.")
+        return self
+
+    def clicks_with_users(self) -> Clicks:
+        """Return the clicks it was fitted to, or an error if it was saved without them."""
+        if self.check_fitted().clicks_.n_users == 0:
+            raise InputError(
+                "this model was saved without the clicks it was fitted to, so it knows no users: use recommend_for "
+                "with their clicks."
+            )
+        return self.clicks_
+
+    def _lists(self, k: int, users: Iterable[Any] | None, items: Iterable[Any] | None, options: Options) -> Lists:
+        clicks = self.clicks_with_users()
+        if users is None and items is None:
+            return self._answers.lists_of_all(k, options)
+        return self._answers.lists(clicks, self._answers.rows(users), k, items, options)
+
+    def _hits(self, test: Clicks | Simulation, k: int, options: Any) -> tuple[Floats, NDArray[np.bool_]]:
+        """Return the probability of every recommendation, and whether it was a hit."""
+        lists, clicks = self.lists(k, **options), self.clicks_with_users()
+        rows, places = np.nonzero(lists.items >= 0)
+        user = self._answers.rows(options.get("users"))[rows]
+        hit = was_clicked(read_truth(test, clicks, k), user, lists.items[rows, places])
+        return lists.values["probability"][rows, places], hit
+
+
+def _check_probability(value: float | None) -> float | None:
+    if value is not None and not 0 <= value <= 1:
+        raise InputError(f"min_probability must lie between 0 and 1, but it is {value!r}.")
+    return value

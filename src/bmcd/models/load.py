@@ -1,0 +1,27 @@
+"""`load`: a model back from its file, of whatever kind it is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from bmcd.errors import StoreError
+from bmcd.models.bmcd import BMCD
+from bmcd.sampling import store
+
+
+def load(path: str | Path) -> BMCD:
+    """Open a model that its `save` wrote, or raise `StoreError`.
+
+    >>> import bmcd, tempfile
+    >>> model = bmcd.BMCD(2).fit(bmcd.simulate(n_users=50, seed=1).clicks, draws=4, warmup=4, chains=2)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     model.save(f"{folder}/small.bmcd")
+    ...     bmcd.load(f"{folder}/small.bmcd").recommend(k=3).equals(model.recommend(k=3))
+    True
+    """
+    stored = store.read(path, "model")
+    try:
+        return BMCD.restored(stored.header, stored.arrays)
+    except (KeyError, ValueError, TypeError, IndexError, OverflowError, RecursionError) as error:
+        detail = f"{type(error).__name__}: {error}" if isinstance(error, KeyError) else str(error)
+        raise StoreError(f"{path}: is damaged or was not written by bmcd: {detail[:300]}.") from error

@@ -1,0 +1,107 @@
+"""What a cut-off buys: how many recommendations are kept, and how many of those are hits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from bmcd.clicks.table import Library
+from bmcd.errors import InputError
+
+Floats = NDArray[np.float64]
+
+# Cut-offs of the paper's tables are multiples of this.
+CUTOFF_STEP = 0.05
+
+
+def cutoff_table(
+    probability: ArrayLike, hit: ArrayLike, cutoffs: ArrayLike | None = None, *, library: Library = "pandas"
+) -> Any:
+    """Return the paper's cut-off table: for each cut-off, what is kept (probability >= cutoff) and how good it is.
+
+    Columns: `cutoff`; `n`, `share`: number of recommendations kept, and their share of all; `accuracy`: the share
+    of those kept that are hits, missing where none is kept. Without `cutoffs`, they are the multiples of 0.05 from
+    the last that keeps everything to the last that keeps anything.
+
+    >>> cutoff_table([0.12, 0.2, 0.3, 0.3], [False, False, True, False]).round(3).to_dict("list")
+    {'cutoff': [0.1, 0.15, 0.2, 0.25, 0.3], 'n': [4, 3, 3, 2, 2], 'share': [1.0, 0.75, 0.75, 0.5, 0.5], \
+'accuracy': [0.25, 0.333, 0.333, 0.5, 0.5]}
+    """
+    import narwhals as nw
+
+    table = cutoff_columns(*check_hits(probability, hit), cutoffs)
+    schema = {"cutoff": nw.Float64(), "n": nw.Int64(), "share": nw.Float64(), "accuracy": nw.Float64()}
+    return nw.from_dict(table, schema=schema, backend=library).to_native()
+
+
+def cutoff_for(probability: ArrayLike, hit: ArrayLike, hit_rate: float, *, min_kept: int = 30) -> float:
+    """Return the smallest cut-off with which the recommendations kept have the wanted hit rate.
+
+    Of all cut-offs (the probabilities themselves) that keep at least `min_kept` recommendations, it is the one that
+    keeps the most while their accuracy is at least `hit_rate`; 0.0 when all of them together reach it already.
+    Few recommendations can be all hits by luck, which is why `min_kept` matters. The cut-off is chosen on these
+    data, so the hit rate on others will be a little lower: choose on one part of the users, confirm on another.
+
+    When no cut-off reaches the wanted hit rate this is an error that says what can be reached, and not None, which
+    as a `min_probability` would mean no cut-off at all.
+
+    >>> cutoff_for([0.1, 0.2, 0.3, 0.4], [False, True, False, True], hit_rate=0.6, min_kept=1)
+    0.2
+    """
+    p, h = check_hits(probability, hit)
+    if not 0 <= hit_rate <= 1:
+        raise InputError(f"hit_rate must be between 0 and 1, but it is {hit_rate}.")
+    if not 1 <= min_kept <= len(p):
+        raise InputError(
+            f"min_kept must be 1 to {len(p)}, the number of recommendations given, but it is {min_kept}."
+        )
+    order = np.argsort(-p, kind="stable")
+    kept = np.arange(1, len(p) + 1)
+    accuracy = np.cumsum(h[order]) / kept
+    # A cut-off keeps all of equal probability or none: it can stand only where the next one is smaller.
+    can_stand = np.append(p[order][1:] < p[order][:-1], True) & (kept >= min_kept)
+    good = np.flatnonzero(can_stand & (accuracy >= hit_rate))
+    if not good.size:
+        best = np.flatnonzero(can_stand)[accuracy[can_stand].argmax()]
+        raise InputError(
+            f"no cut-off reaches a hit rate of {hit_rate:g}: the best is {accuracy[best]:.4f}, with cut-off "
+            f"{p[order[best]]:.4f}, which keeps {kept[best]:,} of {len(p):,} recommendations "
+            f"(at least {min_kept:,} must be kept). Ask for less."
+        )
+    return 0.0 if good[-1] == len(p) - 1 else float(p[order[good[-1]]])
+
+
+def cutoff_columns(p: Floats, h: NDArray[np.bool_], cutoffs: ArrayLike | None) -> dict[str, list[Any]]:
+    """Return the columns of `cutoff_table` as lists."""
+    if cutoffs is None:
+        n_steps = round(1 / CUTOFF_STEP)
+        grid = np.arange(n_steps + 1) / n_steps
+        first, last = np.searchsorted(grid, (p.min(), p.max()), side="right")
+        cuts = grid[first - 1 : last]
+    else:
+        cuts = np.atleast_1d(np.asarray(cutoffs, dtype=np.float64))
+        if cuts.ndim != 1 or not np.isfinite(cuts).all():
+            raise InputError("cutoffs must be numbers, like [0.1, 0.2, 0.3].")
+    order = np.argsort(p)
+    below = np.searchsorted(p[order], cuts, side="left")
+    n = len(p) - below
+    hits = h.sum() - np.concatenate(([0], np.cumsum(h[order])))[below]
+    accuracy = [int(some) / int(of) if of else None for some, of in zip(hits, n, strict=True)]
+    return {"cutoff": cuts.tolist(), "n": n.tolist(), "share": (n / len(p)).tolist(), "accuracy": accuracy}
+
+
+def check_hits(probability: ArrayLike, hit: ArrayLike) -> tuple[Floats, NDArray[np.bool_]]:
+    """Return probabilities and hits as arrays, one entry for each recommendation, or an error."""
+    p, h = np.asarray(probability, dtype=np.float64), np.asarray(hit)
+    if p.ndim != 1 or p.shape != h.shape or not p.size:
+        raise InputError(
+            f"probability and hit must be as long as each other and not empty, one entry for each recommendation, "
+            f"but their shapes are {p.shape} and {h.shape}."
+        )
+    if not ((p >= 0) & (p <= 1)).all():
+        raise InputError(f"probabilities must be between 0 and 1, but there is {p[~((p >= 0) & (p <= 1))][0]}.")
+    if not np.isin(h, (0, 1)).all():
+        raise InputError("hit must be True or False (or 1 or 0) for each recommendation.")
+    return p, h.astype(np.bool_)

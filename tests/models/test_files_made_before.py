@@ -1,0 +1,51 @@
+"""Files that the version before the rooms wrote still open, and give the same recommendations."""
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import bmcd
+
+FOLDER = Path(__file__).with_name("before_rooms")
+K = 3
+
+
+def assert_same_recommendations(recommended, file):
+    expected = pd.read_csv(file)
+    assert recommended.columns.tolist() == expected.columns.tolist()
+    for name in expected:
+        if name in ("probability", "mcse"):
+            # Other processors may round the last bits otherwise.
+            np.testing.assert_allclose(recommended[name], expected[name], rtol=1e-9, atol=1e-12)
+        else:
+            assert recommended[name].tolist() == expected[name].tolist()
+
+
+@pytest.mark.parametrize("name", ["footrule", "paper", "kendall", "auto"])
+def test_a_model_with_its_clicks(name):
+    assert_same_recommendations(bmcd.load(FOLDER / f"{name}.bmcd").recommend(k=K), FOLDER / f"{name}.csv")
+
+
+def test_a_model_without_its_clicks():
+    model = bmcd.load(FOLDER / "without_clicks.bmcd")
+    two_people = [model.clicks_.items.tolist()[:2], []]
+    assert_same_recommendations(model.recommend_for(two_people, k=K), FOLDER / "without_clicks.csv")
+
+
+def test_a_checkpoint_is_continued(tmp_path, monkeypatch):
+    """It ends where a run that was never stopped ends, to the last bit."""
+    clicks = bmcd.read_clicks(FOLDER / "clicks.csv")
+    titles = {item: f"Item {item}" for item in clicks.items.tolist()[:6]}
+    clicks = bmcd.Clicks.from_frame(clicks.to_frame(), titles=titles)
+    run = {"draws": 120, "warmup": 4, "chains": 2, "seed": 3, "progress": False}
+    file = tmp_path / "stopped.checkpoint"
+    shutil.copy(FOLDER / file.name, file)
+    with monkeypatch.context() as patch:
+        patch.setattr("bmcd.sampling.posterior.initial_state", pytest.fail)  # asked only by a run that starts anew
+        resumed = bmcd.BMCD(2).fit(clicks, **run, checkpoint=file)
+    never_stopped = bmcd.BMCD(2).fit(clicks, **run)
+    assert resumed.draws_.log_joint.tobytes() == never_stopped.draws_.log_joint.tobytes()
+    assert resumed.draws_.rho.tobytes() == never_stopped.draws_.rho.tobytes()
