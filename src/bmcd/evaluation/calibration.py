@@ -1,4 +1,4 @@
-"""Whether probabilities are right: hit rate against probability, proper scores, and what a cut-off would keep."""
+"""Whether probabilities are right: hit rate against probability, and proper scores."""
 
 from __future__ import annotations
 
@@ -10,11 +10,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from bmcd.clicks.table import Library
 from bmcd.errors import InputError
+from bmcd.prediction.cutoffs import check_hits, cutoff_columns, cutoff_for, cutoff_table
 
 Floats = NDArray[np.float64]
-
-# Cut-offs of the paper's tables are multiples of this.
-CUTOFF_STEP = 0.05
 
 
 def squared_errors(probability: Floats, hit: NDArray[np.bool_]) -> Floats:
@@ -84,7 +82,7 @@ class Calibration:
     @classmethod
     def of(cls, probability: ArrayLike, hit: ArrayLike, bin_width: float = 0.01) -> Calibration:
         """Return the calibration of probabilities; `1 / bin_width` must be a whole number."""
-        p, h = _checked(probability, hit)
+        p, h = check_hits(probability, hit)
         edges = bin_edges(bin_width)
         # The bin of each recommendation; 1.0 belongs to the last one.
         index = np.minimum(np.searchsorted(edges, p, side="right") - 1, len(edges) - 2)
@@ -141,7 +139,7 @@ class Calibration:
             *("uncertainty", "within_bin", "expected_calibration_error", "log_score"),
         )
         numbers = {name: getattr(self, name) for name in names}
-        cutoffs = _rows(_cutoff_columns(self.probability, self.hit, None))
+        cutoffs = _rows(cutoff_columns(self.probability, self.hit, None))
         return {**numbers, "bins": _rows(self._bins()), "cutoffs": cutoffs}
 
     def __repr__(self) -> str:
@@ -173,94 +171,5 @@ def bin_edges(bin_width: float) -> Floats:
     return edges
 
 
-def cutoff_table(
-    probability: ArrayLike, hit: ArrayLike, cutoffs: ArrayLike | None = None, *, library: Library = "pandas"
-) -> Any:
-    """Return the paper's cut-off table: what each cut-off keeps (probability >= cutoff), and how many are hits.
-
-    Columns: `cutoff`; `n`, `share`: number of recommendations kept, and their share of all; `accuracy`: the share
-    of those kept that are hits, missing where none is kept. By default the cut-offs are the multiples of 0.05 from
-    the last that keeps everything to the last that keeps anything.
-
-    >>> cutoff_table([0.12, 0.2, 0.3, 0.3], [False, False, True, False]).round(3).to_dict("list")
-    {'cutoff': [0.1, 0.15, 0.2, 0.25, 0.3], 'n': [4, 3, 3, 2, 2], 'share': [1.0, 0.75, 0.75, 0.5, 0.5], \
-'accuracy': [0.25, 0.333, 0.333, 0.5, 0.5]}
-    """
-    import narwhals as nw
-
-    table = _cutoff_columns(*_checked(probability, hit), cutoffs)
-    schema = {"cutoff": nw.Float64(), "n": nw.Int64(), "share": nw.Float64(), "accuracy": nw.Float64()}
-    return nw.from_dict(table, schema=schema, backend=library).to_native()
-
-
-def cutoff_for(probability: ArrayLike, hit: ArrayLike, hit_rate: float, *, min_kept: int = 30) -> float:
-    """Return the smallest cut-off with which the recommendations kept have the wanted hit rate.
-
-    Among the cut-offs (the probabilities themselves) that keep at least `min_kept` recommendations, it is the one
-    that keeps the most of them with an accuracy of at least `hit_rate`; 0.0 if all recommendations together have
-    that accuracy. A few recommendations can be all hits by luck, which is why `min_kept` matters. The cut-off is
-    chosen on these data, so the hit rate on others will be a little lower: choose it on one part of the users and
-    confirm it on another.
-
-    If no cut-off has the wanted hit rate, an error says what can be reached. (None would mean no cut-off at all
-    as a `min_probability`.)
-
-    >>> cutoff_for([0.1, 0.2, 0.3, 0.4], [False, True, False, True], hit_rate=0.6, min_kept=1)
-    0.2
-    """
-    p, h = _checked(probability, hit)
-    if not 0 <= hit_rate <= 1:
-        raise InputError(f"hit_rate must be between 0 and 1, but it is {hit_rate}.")
-    if not 1 <= min_kept <= len(p):
-        raise InputError(
-            f"min_kept must be 1 to {len(p)}, the number of recommendations given, but it is {min_kept}."
-        )
-    order = np.argsort(-p, kind="stable")
-    kept = np.arange(1, len(p) + 1)
-    accuracy = np.cumsum(h[order]) / kept
-    # A cut-off keeps all recommendations of equal probability or none: it is possible only before a smaller one.
-    possible = np.append(p[order][1:] < p[order][:-1], True) & (kept >= min_kept)
-    good = np.flatnonzero(possible & (accuracy >= hit_rate))
-    if not good.size:
-        best = np.flatnonzero(possible)[accuracy[possible].argmax()]
-        raise InputError(
-            f"no cut-off reaches a hit rate of {hit_rate:g}: the best is {accuracy[best]:.4f}, with cut-off "
-            f"{p[order[best]]:.4f}, which keeps {kept[best]:,} of {len(p):,} recommendations "
-            f"(at least {min_kept:,} must be kept). Ask for less."
-        )
-    return 0.0 if good[-1] == len(p) - 1 else float(p[order[good[-1]]])
-
-
-def _cutoff_columns(p: Floats, h: NDArray[np.bool_], cutoffs: ArrayLike | None) -> dict[str, list[Any]]:
-    if cutoffs is None:
-        grid = bin_edges(CUTOFF_STEP)
-        first, last = np.searchsorted(grid, (p.min(), p.max()), side="right")
-        cuts = grid[first - 1 : last]
-    else:
-        cuts = np.atleast_1d(np.asarray(cutoffs, dtype=np.float64))
-        if cuts.ndim != 1 or not np.isfinite(cuts).all():
-            raise InputError("cutoffs must be numbers, like [0.1, 0.2, 0.3].")
-    order = np.argsort(p)
-    below = np.searchsorted(p[order], cuts, side="left")
-    n = len(p) - below
-    hits = h.sum() - np.concatenate(([0], np.cumsum(h[order])))[below]
-    accuracy = [int(n_hits) / int(kept) if kept else None for n_hits, kept in zip(hits, n, strict=True)]
-    return {"cutoff": cuts.tolist(), "n": n.tolist(), "share": (n / len(p)).tolist(), "accuracy": accuracy}
-
-
 def _rows(table: dict[str, list[Any]]) -> list[dict[str, Any]]:
     return [dict(zip(table, row, strict=True)) for row in zip(*table.values(), strict=True)]
-
-
-def _checked(probability: ArrayLike, hit: ArrayLike) -> tuple[Floats, NDArray[np.bool_]]:
-    p, h = np.asarray(probability, dtype=np.float64), np.asarray(hit)
-    if p.ndim != 1 or p.shape != h.shape or not p.size:
-        raise InputError(
-            "probability and hit must be equally long and not empty, with one entry for each recommendation, "
-            f"but their shapes are {p.shape} and {h.shape}."
-        )
-    if (outside := ~((p >= 0) & (p <= 1))).any():
-        raise InputError(f"probabilities must be between 0 and 1, but there is {p[outside][0]}.")
-    if not np.isin(h, (0, 1)).all():
-        raise InputError("hit must be True or False (or 1 or 0) for each recommendation.")
-    return p, h.astype(np.bool_)

@@ -17,8 +17,9 @@ from bmcd.errors import InputError, InputTypeError
 from bmcd.evaluation import metrics
 from bmcd.evaluation.calibration import Calibration, bin_edges, log_losses, squared_errors
 from bmcd.evaluation.intervals import Interval, bootstrap, percentiles
-from bmcd.evaluation.lists import clicked, read_k, read_lists, read_truth
+from bmcd.evaluation.lists import read_k, read_lists
 from bmcd.evaluation.metrics import PerUser
+from bmcd.prediction.truth import read_truth, was_clicked
 from bmcd.system.text import listed
 
 if TYPE_CHECKING:
@@ -254,7 +255,7 @@ def evaluate(
     lists = read_lists(recommendations, train)
     k = read_k(k, lists, train, must_be_sure=not isinstance(test, Clicks))
     truth = read_truth(test, train, k)
-    hit, n_relevant = clicked(truth.matrix, lists.user, lists.item), truth.per_user
+    hit, n_relevant = was_clicked(truth, lists.user, lists.item), np.diff(truth.indptr).astype(np.int64)
     has_list = metrics.list_lengths(lists, n_users) > 0
     evaluated = has_list | (n_relevant > 0)
     is_rare = np.ones(n_items, dtype=np.bool_)

@@ -1,21 +1,18 @@
-"""Recommendations and test clicks, checked and numbered as in the training clicks: what all measures start from."""
+"""Recommendations, checked and numbered as in the training clicks: what all measures start from."""
 
 from __future__ import annotations
 
 import operator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from bmcd.clicks.frames import column_names, columns, encode
 from bmcd.clicks.table import Clicks
-from bmcd.errors import ClicksError, InputError, InputTypeError
+from bmcd.errors import ClicksError, InputError
+from bmcd.prediction.truth import was_clicked
 from bmcd.system.text import shown
-
-if TYPE_CHECKING:
-    from bmcd.simulation import Simulation
 
 Ints = NDArray[np.int64]
 
@@ -87,50 +84,6 @@ def read_k(k: int | None, lists: RankedLists, train: Clicks, *, must_be_sure: bo
     return k
 
 
-def read_truth(test: Clicks | Simulation, train: Clicks, k: int) -> Clicks:
-    """Return what would be a hit, in rows and columns of `train`: test clicks, or a simulation's next k items."""
-    if not isinstance(test, Clicks):
-        return _next_items(test, train, k)
-    if test.n_clicks == 0:
-        raise ClicksError("the test clicks are empty, so nothing can be a hit.")
-    hint = "Test clicks may have only users and items of train, as those of Clicks.hold_out do."
-    rows, cols = test.matrix.tocoo().coords
-    user, item = train.rows_of(test.users, hint)[rows], train.columns_of(test.items, hint)[cols]
-    if (both := np.flatnonzero(clicked(train.matrix, user, item))).size:
-        raise ClicksError(
-            f"user {shown(train.users[user[both[0]]])} clicked item {shown(train.items[item[both[0]]])} in train "
-            f"and in test, and {both.size - 1} more clicks are in both. Take them out of one: a clicked item is "
-            "not recommended again, so it cannot be a hit."
-        )
-    return Clicks.from_codes(user, item, train.users, train.items)
-
-
-def _next_items(test: Any, train: Clicks, k: int) -> Clicks:
-    from bmcd.simulation import Simulation
-
-    if not isinstance(test, Simulation):
-        raise InputTypeError(f"test must be Clicks or a Simulation, not {type(test).__name__}.")
-    if test.clicks is not train and test.clicks.fingerprint() != train.fingerprint():
-        raise InputError(
-            "train is not the clicks of the simulation. Against a true ranking the next items start after those "
-            "clicked, so train must be simulation.clicks. If you have held out clicks, pass them as test."
-        )
-    return test.next_items(k)
-
-
-def clicked(matrix: sparse.csr_array[Any], user: Ints, item: Ints) -> NDArray[np.bool_]:
-    """Return whether each pair of a user and an item is a click.
-
-    >>> clicked(sparse.csr_array([[True, False], [False, True]]), np.array([0, 1]), np.array([0, 0]))
-    array([ True, False])
-    """
-    rows, cols = matrix.tocoo().coords
-    n_items = matrix.shape[1]
-    clicked_pairs = rows.astype(np.int64) * n_items + cols
-    is_click: NDArray[np.bool_] = np.isin(user.astype(np.int64) * n_items + item, clicked_pairs)
-    return is_click
-
-
 def _numbered(values: NDArray[Any], known: NDArray[Any], what: str) -> Ints:
     """Return where the id of each row stands among those known; an error names the first row with another id."""
     codes, ids = encode(values, what)
@@ -186,7 +139,7 @@ def _check_pairs(user: Ints, item: Ints, train: Clicks) -> None:
             "(rows count from 0). Keep one row for each user and item.",
             row=row,
         )
-    if (old := np.flatnonzero(clicked(train.matrix, user, item))).size:
+    if (old := np.flatnonzero(was_clicked(train.matrix, user, item))).size:
         row = int(old[0])
         raise ClicksError(
             f"user {shown(train.users[user[row]])} already clicked the recommended item "
