@@ -51,24 +51,24 @@ def test_other_distances_have_their_counts(simulation):
     assert bmcd.rerank(kendall, k=3, min_exposure=5).after.exposure.min() >= 5
 
 
-def test_a_rival_with_scores(stub):
+def test_a_rival_with_scores(fixed_scores):
     clicks = testing.example_clicks()
     score = np.random.default_rng(0).normal(size=clicks.matrix.shape)
-    rival = stub(score).fit(clicks)
+    rival = fixed_scores(score).fit(clicks)
     pd.testing.assert_frame_equal(bmcd.rerank(rival, k=4).recommendations, rival.recommend(k=4))
     found = bmcd.rerank(rival, k=4, min_exposure=12)
     same = bmcd.rerank(score, k=4, min_exposure=12, clicks=clicks)
     pd.testing.assert_frame_equal(found.recommendations, same.recommendations)
     assert found.value == "score"
     assert "sum of scores" in repr(found)
-    with pytest.raises(TypeError, match="pass clicks=, the Clicks that the Stub was fitted to"):
-        bmcd.rerank(stub(score, clicks_kept=False).fit(clicks), k=4)
-    other = bmcd.rerank(stub(score, clicks_kept=False).fit(clicks), k=4, min_exposure=12, clicks=clicks)
+    with pytest.raises(TypeError, match="pass clicks=, the Clicks that the FixedScores was fitted to"):
+        bmcd.rerank(fixed_scores(score, keeps_clicks=False).fit(clicks), k=4)
+    other = bmcd.rerank(fixed_scores(score, keeps_clicks=False).fit(clicks), k=4, min_exposure=12, clicks=clicks)
     pd.testing.assert_frame_equal(found.recommendations, other.recommendations)
 
 
-def test_a_rival_with_probabilities(stub):
-    class Probable(stub):
+def test_a_rival_with_probabilities(fixed_scores):
+    class Probable(fixed_scores):
         def recommend(self, k=10):
             return super().recommend(k).rename(columns={"score": "probability"})
 
@@ -102,7 +102,7 @@ def test_ids_titles_and_library_are_the_callers():
     assert found.exposure("pandas")["after"].tolist() == found.after.exposure.tolist()
 
 
-def test_limits_in_all_ways(stub):
+def test_limits_in_all_ways():
     clicks = bmcd.Clicks.from_matrix(np.eye(10, 4), items=list("abcd"))
 
     def limits(**given):

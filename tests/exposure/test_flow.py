@@ -53,11 +53,11 @@ def solve(problem, cover=None):
 
 
 @pytest.mark.parametrize("ties", [False, True])
-def test_it_is_the_best_of_all(problems, exposure_of, rotating_seed, ties):
+def test_it_is_the_best_of_all(make_problem, exposure_of, rotating_seed, ties):
     rng = np.random.default_rng(rotating_seed)
     feasible = 0
     for _ in range(60):
-        problem = problems(rng, n_users=4, n_items=4, k=int(rng.integers(1, 4)), spread=1, ties=ties)
+        problem = make_problem(rng, n_users=4, n_items=4, k=int(rng.integers(1, 4)), spread=1, ties=ties)
         cover = int(rng.integers(0, 5))
         best = by_brute_force(problem, cover)
         if best is None:
@@ -76,10 +76,10 @@ def test_it_is_the_best_of_all(problems, exposure_of, rotating_seed, ties):
     assert feasible > 0
 
 
-def test_it_agrees_with_a_mixed_integer_programme(problems, rotating_seed):
+def test_it_agrees_with_a_mixed_integer_programme(make_problem, rotating_seed):
     rng = np.random.default_rng(rotating_seed)
     for _ in range(12):
-        problem = problems(rng, n_users=25, n_items=9, k=3)
+        problem = make_problem(rng, n_users=25, n_items=9, k=3)
         best = by_milp(problem, cover=8)
         if best is None:
             with pytest.raises(ExposureError):
@@ -88,9 +88,9 @@ def test_it_agrees_with_a_mixed_integer_programme(problems, rotating_seed):
             assert solve(problem, 8).after.total == pytest.approx(best, abs=1e-6)
 
 
-def test_lists_are_whole_and_best_first(problems, rotating_seed):
+def test_lists_are_full_and_best_first(make_problem, rotating_seed):
     rng = np.random.default_rng(rotating_seed)
-    problem = problems(rng, n_users=40, n_items=8, k=3)
+    problem = make_problem(rng, n_users=40, n_items=8, k=3)
     found = bmcd.rerank(problem.score, 3, clicks=problem.clicks, max_exposure=0.5, min_exposure=5)
     frame = found.recommendations
     assert frame.columns.tolist() == ["user", "item", "rank", "score"]
@@ -108,9 +108,9 @@ def test_lists_are_whole_and_best_first(problems, rotating_seed):
     assert bmcd.evaluate(frame, problem.clicks, test).coverage == found.after.coverage
 
 
-def test_without_limits_that_bind_it_is_the_plain_list(problems, rotating_seed):
+def test_without_limits_that_bind_it_is_the_plain_list(make_problem, rotating_seed):
     rng = np.random.default_rng(rotating_seed)
-    problem = problems(rng, n_users=30, n_items=8, k=3, ties=True)
+    problem = make_problem(rng, n_users=30, n_items=8, k=3, ties=True)
     plain = bmcd.rerank(problem.score, 3, clicks=problem.clicks)
     loose = bmcd.rerank(problem.score, 3, clicks=problem.clicks, max_exposure=1.0, min_exposure=0)
     assert plain.price == loose.price == plain.n_changed == plain.largest_error == 0
@@ -139,9 +139,9 @@ def test_nearly_equal_scores_stay_where_they_were():
 
 
 @pytest.mark.parametrize("ties", [False, True])
-def test_the_order_of_users_and_items_changes_nothing(problems, rotating_seed, ties):
+def test_the_order_of_users_and_items_changes_nothing(make_problem, rotating_seed, ties):
     rng = np.random.default_rng(rotating_seed)
-    problem = problems(rng, n_users=40, n_items=9, k=3, ties=ties)
+    problem = make_problem(rng, n_users=40, n_items=9, k=3, ties=ties)
     users, items = rng.permutation(40), rng.permutation(9)
     other = bmcd.Clicks.from_matrix(
         problem.clicks.matrix.toarray()[np.ix_(users, items)],
@@ -155,8 +155,8 @@ def test_the_order_of_users_and_items_changes_nothing(problems, rotating_seed, t
     assert frames[0].equals(frames[1])
 
 
-def test_scale_and_shift_of_scores_change_nothing(problems, rotating_seed):
-    problem = problems(np.random.default_rng(rotating_seed), n_users=40, n_items=9, k=3)
+def test_scale_and_shift_of_scores_change_nothing(make_problem, rotating_seed):
+    problem = make_problem(np.random.default_rng(rotating_seed), n_users=40, n_items=9, k=3)
     one = bmcd.rerank(problem.score, 3, clicks=problem.clicks, min_exposure=8)
     two = bmcd.rerank(-70 + 1e5 * problem.score, 3, clicks=problem.clicks, min_exposure=8)
     same = ["user", "item", "rank"]
