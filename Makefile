@@ -1,6 +1,7 @@
 # Everything here builds its own virtual environment in .venv, once; a second run is cheap.
 PYTHON ?= python3
 BIN := .venv/bin
+JUDGES := .venv/judging/bin
 
 .PHONY: demo test test-deep lint format types bench java chromium clean
 
@@ -13,16 +14,16 @@ test: java chromium .venv/all lint types
 test-deep: java chromium .venv/all
 	BMCD_REQUIRE_ALL=1 BMCD_DEEP=1 $(BIN)/python -m pytest -q -n 2
 
-lint: .venv/all
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
+lint: .venv/judges
+	$(JUDGES)/ruff check .
+	$(JUDGES)/ruff format --check .
 
-format: .venv/all
-	$(BIN)/ruff check --fix .
-	$(BIN)/ruff format .
+format: .venv/judges
+	$(JUDGES)/ruff check --fix .
+	$(JUDGES)/ruff format .
 
-types: .venv/all
-	$(BIN)/mypy
+types: .venv/judges
+	$(JUDGES)/mypy
 
 # Spark's ALS needs it.
 java:
@@ -52,3 +53,11 @@ clean:
 	@echo "Installing bmcd and its development tools into .venv (once; a minute or two) ..."
 	$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[dev]'
 	@touch $@ .venv/core
+
+# Linters and type stubs, pinned in pyproject.toml, apart from what the tests run with.
+.venv/judges: .venv/bin/python pyproject.toml
+	@echo "Installing the linters into .venv/judging (once) ..."
+	$(PYTHON) -m venv .venv/judging
+	@$(BIN)/python -c 'import tomllib; print("\n".join(tomllib.load(open("pyproject.toml", "rb"))["tool"]["bmcd"]["judges"]))' > .venv/judges.txt
+	$(JUDGES)/python -m pip install -q --disable-pip-version-check -r .venv/judges.txt
+	@touch $@

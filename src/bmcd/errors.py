@@ -116,7 +116,7 @@ class ContractError(BmcdError, AssertionError):
 
 
 class Interrupted(KeyboardInterrupt):
-    """Ctrl-C came before there was anything to return: `what` happened, and how to `resume`, if that is possible."""
+    """Ctrl-C came before there was anything to return: `what` happened, and how to `resume`, if possible."""
 
     def __init__(self, what: str, resume: str = "") -> None:
         super().__init__(f"{what} {resume}".strip())

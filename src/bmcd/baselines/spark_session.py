@@ -49,7 +49,7 @@ def spark_session(n_threads: int) -> Any:
         from pyspark import SparkContext
         from pyspark.sql import SparkSession
 
-        if SparkContext._active_spark_context is None:
+        if SparkContext._active_spark_context is None:  # noqa: SLF001 (there is no public way to ask)
             check_java()
             _start(n_threads)
         session = SparkSession.builder.getOrCreate()

@@ -76,7 +76,7 @@ def fit(
     ] = RankScale.linear,
     sampler: Annotated[
         SamplerName,
-        typer.Option(rich_help_panel=RUN, help="paper: the paper's own, which needs thousands of draws."),
+        typer.Option(rich_help_panel=RUN, help="paper: the paper's own; it needs thousands of draws."),
     ] = SamplerName.exact,
     start: Annotated[Start, typer.Option(rich_help_panel=RUN, help="Where chains start.")] = Start.kmeans,
     draws: Annotated[int, typer.Option(rich_help_panel=RUN, min=1, help="Draws to keep of each chain.")] = 200,

@@ -151,7 +151,7 @@ class Clicks:
         ]
         clicks = cls.from_codes(user_codes, item_codes, own[0], own[1])
         if others:
-            clicks = clicks._after(f"{others} entries other than 0 and 1 were taken as one click each")
+            clicks = clicks.with_steps(f"{others} entries other than 0 and 1 were taken as one click each")
         return clicks if titles is None else clicks.with_titles(titles)
 
     @property
@@ -256,7 +256,7 @@ class Clicks:
         texts = objects([named.get(key, str(key)) for key in own])
         unused = len(named) - int(titled.sum())
         steps = (f"{unused} titles of items nobody clicked left out",) if unused else ()
-        return replace(self, titles=texts, titled=titled)._after(*steps)
+        return replace(self, titles=texts, titled=titled).with_steps(*steps)
 
     def most_clicked(self, n: int) -> Clicks:
         """Keep the n most clicked items, in their present order; of equally clicked ones the earlier stays.
@@ -279,7 +279,7 @@ class Clicks:
         step += f", which left {emptied} users without clicks" if emptied else ""
         titles = None if self.titles is None else self.titles[keep]
         titled = None if self.titled is None else self.titled[keep]
-        return replace(self, items=self.items[keep], matrix=matrix, titles=titles, titled=titled)._after(step)
+        return replace(self, items=self.items[keep], matrix=matrix, titles=titles, titled=titled).with_steps(step)
 
     def at_least(self, n: int) -> Clicks:
         """Keep the users with at least n clicks; all items stay.
@@ -294,7 +294,7 @@ class Clicks:
         if keep.all():
             return self
         step = f"dropped {(~keep).sum()} of {self.n_users} users with fewer than {n} clicks"
-        return self.of_users(keep)._after(step)
+        return self.of_users(keep).with_steps(step)
 
     def hold_out(
         self, k: int, seed: int = 0, *, keep: int = 1, too_few: Literal["error", "drop"] = "error"
@@ -390,13 +390,14 @@ class Clicks:
         arrays = (self.users, self.items, self.matrix.indptr, self.matrix.indices, self.titles)
         return tuple(None if array is None else array.tolist() for array in arrays)
 
-    def _after(self, *steps: str) -> Clicks:
+    def with_steps(self, *steps: str) -> Clicks:
+        """Return the same clicks with more steps in their history."""
         return replace(self, history=(*self.history, *steps))
 
     def _part(self, mask: NDArray[np.bool_], step: str) -> Clicks:
         starts = np.concatenate(([0], np.cumsum(mask)))[self.matrix.indptr]
         parts = (self.matrix.data[mask], self.matrix.indices[mask], starts.astype(self.matrix.indptr.dtype))
-        return replace(self, matrix=sparse.csr_array(parts, shape=self.matrix.shape))._after(step)
+        return replace(self, matrix=sparse.csr_array(parts, shape=self.matrix.shape)).with_steps(step)
 
 
 def positions(wanted: Iterable[Any], known: NDArray[Any], what: str, hint: str = "") -> NDArray[np.int64]:

@@ -200,7 +200,8 @@ class BMCD(ProbabilityModel):
         >>> abs(explanation.probability - sum(c.contribution for c in explanation.clusters)) < 1e-9
         True
         """
-        answers, k, known = self.check_fitted()._answers, check_k(k), self.clicks_
+        self.check_fitted()
+        answers, k, known = self._answers, check_k(k), self.clicks_
         if history is None:
             matrix = self.clicks_with_users().matrix[answers.rows([user])]
         else:

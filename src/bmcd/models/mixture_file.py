@@ -99,7 +99,7 @@ def _draws(header: Mapping[str, Any], arrays: Arrays, problem: Problem, plan: Pl
     if alpha.ndim != 3 or not 1 <= alpha.shape[1] <= plan.draws:
         raise ValueError(f"the draws of alpha have shape {alpha.shape}")
     n_probed = arrays["draws/probe"].shape[-1]
-    traces = {}
+    traces: dict[str, Any] = {}
     for name, (dtype, dims) in MIXTURE.traces.items():
         shape = (plan.n_chains, alpha.shape[1], *problem.shape(dims, probed=n_probed))
         traces[name] = read_array(arrays, f"draws/{name}", problem.stored_dtype(dtype), shape)

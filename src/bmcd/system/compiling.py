@@ -21,7 +21,7 @@ from numba.core import event
 PACKAGE = Path(__file__).parents[1]
 
 
-class _Announcement(event.Listener):
+class _Announcement(event.Listener):  # type: ignore[misc]  # numba has no types
     """Says "compiling" at the first compilation of a kernel of this package; cached kernels stay silent."""
 
     def __init__(self) -> None:
