@@ -49,7 +49,7 @@ class Solution(NamedTuple):
 
 
 def graph_solvers() -> tuple[Any, Any]:
-    """Return OR-tools' classes for maximum flow and minimum cost flow, or an error that says how to install them."""
+    """Return OR-tools' classes for maximum flow and minimum cost flow, or say how to install them."""
     max_flow, min_cost_flow = (
         import_optional(f"ortools.graph.python.{name}", needed_by="reranking", extra="rerank")
         for name in ("max_flow", "min_cost_flow")

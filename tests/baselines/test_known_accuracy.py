@@ -1,7 +1,7 @@
-"""The rivals on data whose figures are known from other programs: a rival that is too weak flatters BMCD.
+"""The accuracy of the rivals on data where other programs measured it: a rival that is too weak flatters BMCD.
 
-The figures were measured once with other code and other held-out clicks. Each has a standard error of 0.3 points or
-so, and so has ours; three of both together are 1.3 points.
+It was measured once with other code and other held-out clicks, with a standard error of about 0.3 points, as large as
+ours here. Three standard errors of the difference are 1.3 points.
 """
 
 import pytest
