@@ -1,7 +1,7 @@
 """The accuracy of the rivals on data where other programs measured it: a rival that is too weak flatters BMCD.
 
-It was measured once with other code and other held-out clicks, with a standard error of about 0.3 points, as large as
-ours here. Three standard errors of the difference are 1.3 points.
+It was measured once with other code and other held-out clicks, with a standard error of about 0.3 points, which is
+also ours here. Three standard errors of the difference are 1.3 points.
 """
 
 import pytest

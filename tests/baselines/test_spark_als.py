@@ -31,7 +31,7 @@ def test_spark_als(require, monkeypatch, capfd, tmp_path):
     clicks, one_thread = example_clicks(), {"n_threads": 1}
     check_recommender(lambda: SparkALS(2, iterations=2), fit=one_thread)
 
-    # The last to be solved for are the users: their normal equations hold, with 1 + alpha and the penalty times the clicks.
+    # Users are solved for last, so their normal equations hold, with 1 + alpha and the penalty times the clicks.
     model = SparkALS(factors=3, alpha=4.0, regularization=0.1, iterations=5).fit(clicks, seed=1, **one_thread)
     v = model.item_factors_
     for row, found in zip(clicks.matrix.toarray().astype(float), model.user_factors_, strict=True):
