@@ -119,15 +119,16 @@ def summarise_clusters(draws: Draws, names: ClusterNames, clicks: Clicks) -> Clu
     share = names.sort(draws.tau).mean(axis=(0, 1))
     rank = rho.mean(axis=(0, 1))
     low, high = np.percentile(rho, INTERVAL, axis=(0, 1))
-    titles = clicks.items.astype(str) if clicks.titles is None else clicks.titles
+    titles = [str(title) for title in (clicks.items if clicks.titles is None else clicks.titles).tolist()]
     summaries = []
     for c in range(len(rank)):
         others = np.arange(len(rank)) != c
         elsewhere = np.average(rank[others], axis=0, weights=share[others]) if others.any() else rank[c]
-        columns = [
-            values.tolist() for values in (clicks.items, titles.astype(str), rank[c], low[c], high[c], elsewhere)
+        numbers = np.column_stack([rank[c], low[c], high[c], elsewhere]).tolist()
+        items = [
+            RankedItem(item, title, *row)
+            for item, title, row in zip(clicks.items.tolist(), titles, numbers, strict=True)
         ]
-        items = [RankedItem(*row) for row in zip(*columns, strict=True)]
         # How many times higher: a step from 40 to 4 sets apart, one from 190 to 150 does not.
         times = elsewhere / rank[c]
         apart = [i for i in np.argsort(-times, kind="stable")[:APART] if times[i] > 1.0]
