@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 JUDGES := .venv/judging/bin
 
-.PHONY: demo test test-deep lint format types bench java chromium clean
+.PHONY: demo test test-deep lint format types bench reproduce java chromium clean
 
 demo: .venv/core
 	$(BIN)/bmcd demo
@@ -35,6 +35,11 @@ chromium:
 
 bench: .venv/all
 	$(BIN)/python benchmarks/exact_sums.py
+
+# Both of the paper's studies, in full into experiments/ (two hours on two cores), or with QUICK=1 in their quick form.
+reproduce: .venv/all
+	$(BIN)/python -m experiments simulation $(if $(QUICK),--quick,-o experiments/simulation)
+	$(BIN)/python -m experiments case_study $(if $(QUICK),--quick,-o experiments/case_study)
 
 clean:
 	rm -rf .venv

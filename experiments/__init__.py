@@ -1,5 +1,7 @@
-"""The paper's experiments, rebuilt from nothing: `bmcd reproduce simulation` and `bmcd reproduce case-study`.
+"""The paper's two studies, run again from nothing: `python -m experiments simulation` and `... case_study`.
 
-`tasks` runs what takes long and keeps every result, `document` writes tables and figures. A study only says what
-its tasks are, and makes tables of their results.
+`study` has the steps that both share: run tasks, keep their results, and write a page from the results. `tasks`
+runs what takes long, and `document` writes the page. Each study has a folder of its own: `plan` says what is run,
+`measures` has the tasks, `results` sorts what they returned, `tables`, `figures` and `words` show it, and page.md
+says where on the page each of them stands. expected.json has the paper's own numbers.
 """

@@ -12,8 +12,8 @@ import pytest
 
 README = Path(__file__).parents[1] / "README.md"
 NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
-# Another processor may round other last bits, and then the chains part: numbers may differ by their Monte Carlo error.
-# That of a probability is 0.005 here, and that of the hit rate of 887 recommendations 0.015.
+# Another processor may round other last bits, and then the chains part: numbers may differ by their Monte Carlo
+# error. That of a probability is 0.005 here, and that of the hit rate of 887 recommendations 0.015.
 NEARNESS = 0.06
 
 

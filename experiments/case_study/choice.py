@@ -4,27 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from bmcd.clusters.choose import criteria_table, within_one_standard_error
 from bmcd.clusters.curves import find_elbow
+from experiments.tasks import Result
 
 if TYPE_CHECKING:
     import pandas as pd
 
-Result = Mapping[str, Any]
-
 
 @dataclass(frozen=True, eq=False)
 class Choice:
-    """What was chosen, and from what."""
+    """The numbers of clusters that were chosen, and what they were chosen by."""
 
     inertia: dict[int, float]
-    """Within-cluster sum of squares of k-means."""
+    """Within-cluster sum of squares of k-means, by number of clusters."""
     elbow: int | None
-    """Where it lies farthest below its chord."""
+    """Where the inertia lies farthest below its chord."""
     larger: int | None
     """The next larger number that is fitted: the paper prefers one slightly larger than the elbow."""
     held_out: pd.DataFrame
@@ -36,7 +35,7 @@ class Choice:
 
 
 def choose(curve: Result, scores: Mapping[int, Result]) -> Choice:
-    """Decide from the results of `fits.kmeans_curve` and `fits.score_clusters`."""
+    """Choose from the results of `measures.kmeans_curve` and, by number of clusters, `measures.score_clusters`."""
     inertia = dict(zip(curve["n_clusters"], curve["inertia"], strict=True))
     elbow = find_elbow(inertia)
     # Chains are as long as each other, so the mean over draws is that over the means of chains.

@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from experiments.case_study import fits
-from experiments.case_study.data import DataSet, as_argument
+from experiments.case_study import measures
+from experiments.case_study.data import DataSet, prepare
+from experiments.study import Sampling, why_no_spark
 from experiments.tasks import Task
 
 Grid = Sequence[Mapping[str, Sequence[Any]]]
 
+MAIN = "BMCD"
 DATA_SETS: dict[str, DataSet] = {
-    one.name: one
-    for one in (
+    data.name: data
+    for data in (
         DataSet("eshop-1", "eshop", most_clicked=200, at_least=13, remove=10, n_popular=40),
         DataSet("eshop-2", "eshop", most_clicked=200, at_least=23, remove=20, n_popular=40),
         DataSet("msweb", "msweb", most_clicked=200, at_least=6, remove=3, n_popular=40),
     )
 }
-# Around what coarser grids found on these data (docs/baselines.md).
+# Around the best settings of coarser grids on these data (docs/baselines.md).
 RIVALS: dict[str, Grid] = {
     "Popularity": (),
     "ItemKNN": ({"neighbours": [20, 50, 100, 200]},),
@@ -35,8 +37,8 @@ RIVALS: dict[str, Grid] = {
     ),
 }
 # The paper's own rival. MLlib multiplies the regularization by the number of clicks.
-SPARK: Grid = ({"factors": [16], "alpha": [5.0], "regularization": [0.5, 1.0, 2.0]},)
-SHORT_GRIDS: dict[str, Grid] = {
+SPARK_GRID: Grid = ({"factors": [16], "alpha": [5.0], "regularization": [0.5, 1.0, 2.0]},)
+QUICK_RIVALS: dict[str, Grid] = {
     "Popularity": (),
     "EASE": ({"regularization": [30.0, 300.0]},),
     "ALS": ({"factors": [2], "alpha": [1.0], "regularization": [3.0, 30.0], "iterations": [5]},),
@@ -45,152 +47,169 @@ SHORT_GRIDS: dict[str, Grid] = {
 
 @dataclass(frozen=True)
 class Sizes:
-    """How much is computed."""
+    """How much is computed for a data set."""
 
     clusters: tuple[int, ...] = (10, 17, 30, 60)
     """Numbers of clusters that are fitted, and among which held-out likelihood chooses."""
     curve: tuple[int, ...] = (2, 4, 6, 8, 10, 12, 14, 17, 20, 25, 30, 40, 50, 60)
     """Numbers of clusters of the k-means curve, in which an elbow is looked for."""
-    chains: int = 4
-    warmup: int = 40
-    draws: int = 24
-    used: int = 6
+    sampling: Sampling = field(default_factory=lambda: {"chains": 4, "warmup": 40, "draws": 24})
+    """The chains of every fit."""
+    predicting_draws: int = 6
     """Draws of each chain that are turned into probabilities."""
-    choice_chains: int = 2
-    choice_warmup: int = 25
-    choice_draws: int = 15
+    choice_sampling: Sampling = field(default_factory=lambda: {"chains": 2, "warmup": 25, "draws": 15})
+    """The chains of the choice by held-out likelihood."""
     holdout: float = 0.2
-    longer: int = 0
+    warmup_factor: int = 0
     """The main fit is repeated with so many times the warm-up; 0 for not at all."""
-    more: int = 0
+    more_chains: int = 0
     """The main fit, and that with the largest C, are repeated with so many chains; 0 for not at all."""
     folds: int = 10
-    rivals: Mapping[str, Grid] | None = None
+    rivals: Mapping[str, Grid] = field(default_factory=lambda: RIVALS)
     spark: bool = True
 
 
-FULL = Sizes(more=8, rivals=RIVALS)
+FULL = Sizes(more_chains=8)
 QUICK = Sizes(
-    clusters=(2, 3), curve=(2, 3, 4, 6), chains=2, warmup=4, draws=4, used=2, choice_warmup=3, choice_draws=2,
-    more=4, folds=2, rivals=SHORT_GRIDS, spark=False,
-)  # fmt: skip
-
-
-def sizes_for(data: DataSet, *, quick: bool) -> Sizes:
-    """More chains and MLlib's ALS for the first data set and for one's own; longer chains for the smallest."""
-    usual = QUICK if quick else FULL
-    if data.is_own:
-        return usual
-    if data.name == "eshop-2":
-        return replace(usual, longer=3, more=0, spark=False)
-    if data.name == "msweb":
-        return replace(usual, clusters=usual.clusters if quick else (10, 30), more=0, spark=False)
-    return usual
-
-
-def quick_part(data: DataSet) -> DataSet:
-    """A small part of a data set, with as many popular items in proportion."""
-    items = min(data.most_clicked, 24)
-    remove = min(max(data.remove // 3, 1), 5)
-    return replace(data, most_clicked=items, at_least=remove + 3, remove=remove, n_popular=5, n_users=120)
+    clusters=(2, 3),
+    curve=(2, 3, 4, 6),
+    sampling={"chains": 2, "warmup": 4, "draws": 4},
+    predicting_draws=2,
+    choice_sampling={"chains": 2, "warmup": 3, "draws": 2},
+    more_chains=4,
+    folds=2,
+    rivals=QUICK_RIVALS,
+    spark=False,
+)
 
 
 @dataclass(frozen=True)
 class Fit:
-    """One fit of BMCD; fits that are the same run once, whatever roles they have."""
+    """A fit of BMCD; fits that are the same run once."""
 
     n_clusters: int
     start: str = "kmeans"
     rank_scale: str = "linear"
     longer: bool = False
+    """Whether the warm-up is longer."""
     more: bool = False
+    """Whether there are more chains."""
 
     @property
     def name(self) -> str:
-        """Of its file."""
+        """The last part of its task's name."""
         parts = ["bmcd", str(self.n_clusters), self.start]
         parts += ["sqrt"] * (self.rank_scale == "sqrt") + ["longer"] * self.longer + ["more"] * self.more
         return "-".join(parts)
 
 
 @dataclass(frozen=True)
-class Roles:
-    """Which fit is which, once the numbers of clusters have been chosen from the training clicks."""
+class Plan:
+    """What is run on one data set."""
 
-    main: Fit
-    """C by held-out likelihood, k-means start."""
-    elbow: Fit | None
-    """C by the k-means elbow."""
-    popularity: Fit
-    """As the elbow's (or the main one, without an elbow), from the paper's start."""
-    sqrt: Fit
-    """As the main one, with ranks on a square root scale."""
-    longer: Fit | None
-    """As the main one, with more warm-up."""
-    more: Fit | None
-    """As the main one, with more chains to average."""
-    more_largest: Fit | None
-    """The same with the largest number of clusters, whose chains differ more."""
+    data: DataSet
+    sizes: Sizes
+    spark_problem: str = ""
+    """Why MLlib's ALS is not among the rivals, if it was meant to be."""
 
-    def all(self) -> list[Fit]:
-        """All of them, each once."""
-        given = (self.main, self.elbow, self.popularity, self.sqrt, self.longer, self.more, self.more_largest)
-        return list(dict.fromkeys(fit for fit in given if fit is not None))
+    @property
+    def rivals(self) -> dict[str, Grid]:
+        """The rivals, each with the settings that cross-validation chooses from."""
+        return {**self.sizes.rivals, **({"SparkALS": SPARK_GRID} if self.sizes.spark else {})}
+
+    def task_name(self, part: str) -> str:
+        """Return the name of a task."""
+        return f"{self.data.name}/{part}"
+
+    def first_tasks(self) -> list[Task]:
+        """Return all tasks that do not depend on the number of clusters chosen."""
+        sizes = self.sizes
+        tasks = [
+            self._task("describe", measures.describe, 1),
+            self._task("kmeans", measures.kmeans_curve, 20, candidates=list(sizes.curve)),
+        ]
+        choice = {"holdout": sizes.holdout, "sampling": dict(sizes.choice_sampling)}
+        for c in sizes.clusters:
+            tasks.append(self._task(f"held-out-{c}", measures.score_clusters, 40 + 0.3 * c, n_clusters=c, **choice))
+        for model, grid in self.rivals.items():
+            seconds = {"ALS": 160, "UserKNN": 40, "SparkALS": 400}.get(model, 5)
+            arguments = {"model": model, "grid": list(grid), "folds": sizes.folds}
+            tasks.append(self._task(model, measures.fit_rival, seconds, **arguments))
+        return tasks + [self.fit_task(Fit(c)) for c in sizes.clusters]
+
+    def variants(self, chosen: int, elbow: int | None) -> dict[str, Fit]:
+        """Return the fits that are compared with the rivals, by name, once numbers of clusters have been chosen.
+
+        The main one, which comes first, has the number ``chosen`` by held-out likelihood and starts from k-means.
+        Those that are the same as it are left out. The paper starts from popularity.
+        """
+        main, sizes = Fit(chosen), self.sizes
+        by_elbow, elbow_name = (main, MAIN) if elbow is None else (Fit(elbow), f"{MAIN}, the elbow's C")
+        fits = {
+            MAIN: main,
+            elbow_name: by_elbow,
+            f"{elbow_name}, popularity start": replace(by_elbow, start="popularity"),
+            f"{MAIN}, square root ranks": replace(main, rank_scale="sqrt"),
+        }
+        if sizes.warmup_factor:
+            fits[f"{MAIN}, longer chains"] = replace(main, longer=True)
+        if sizes.more_chains:
+            fits[f"{MAIN}, {sizes.more_chains} chains"] = replace(main, more=True)
+        return {name: fit for name, fit in fits.items() if name == MAIN or fit != main}
+
+    def fits(self, variants: Iterable[Fit]) -> list[Fit]:
+        """Return all fits, each once: those for each C, the variants, and more chains for the largest C.
+
+        (The chains of the largest C differ more than others.)
+        """
+        largest = [Fit(max(self.sizes.clusters), more=True)] if self.sizes.more_chains else []
+        return list(dict.fromkeys([*map(Fit, self.sizes.clusters), *variants, *largest]))
+
+    def fit_task(self, fit: Fit) -> Task:
+        """Return the task of a fit."""
+        sampling = dict(self.sizes.sampling)
+        if fit.longer:
+            sampling["warmup"] *= self.sizes.warmup_factor
+        if fit.more:
+            sampling["chains"] = self.sizes.more_chains
+        # About right for a few thousand users and 200 items.
+        seconds_a_chain = (sampling["warmup"] + sampling["draws"]) * 0.4 + 10 + 0.5 * fit.n_clusters
+        model = {"n_clusters": fit.n_clusters, "start": fit.start, "rank_scale": fit.rank_scale}
+        arguments = {**model, "sampling": sampling, "predicting_draws": self.sizes.predicting_draws}
+        return self._task(fit.name, measures.fit_bmcd, sampling["chains"] * seconds_a_chain, **arguments)
+
+    def _task(self, part: str, function: Any, seconds: float, **arguments: Any) -> Task:
+        return Task(self.task_name(part), function, {"data": asdict(self.data), **arguments}, seconds)
 
 
-def roles(chosen: int, elbow: int | None, sizes: Sizes) -> Roles:
-    """The fits that are wanted besides the table over C."""
-    main = Fit(chosen)
-    by_elbow = None if elbow is None else Fit(elbow)
-    return Roles(
-        main=main,
-        elbow=by_elbow,
-        popularity=replace(by_elbow or main, start="popularity"),
-        sqrt=replace(main, rank_scale="sqrt"),
-        longer=replace(main, longer=True) if sizes.longer else None,
-        more=replace(main, more=True) if sizes.more else None,
-        more_largest=Fit(max(sizes.clusters), more=True) if sizes.more else None,
-    )
+def make_plan(data: DataSet, *, quick: bool) -> Plan:
+    """Return what is run on a data set, or on a small part of it."""
+    if quick:
+        data = quick_part(data)
+    sizes = _sizes_for(data, quick=quick)
+    spark_problem = why_no_spark() if sizes.spark else ""
+    # A cluster needs ten users at least.
+    most = max(prepare(data).train.n_users // 10, 2)
+    clusters, curve = (tuple(c for c in numbers if c <= most) or (2,) for numbers in (sizes.clusters, sizes.curve))
+    sizes = replace(sizes, clusters=clusters, curve=curve, spark=sizes.spark and not spark_problem)
+    return Plan(data, sizes, spark_problem)
 
 
-def first_tasks(data: DataSet, sizes: Sizes) -> list[Task]:
-    """All that does not depend on the number of clusters chosen."""
-    argument, name = as_argument(data), data.name
-    choice = {
-        "holdout": sizes.holdout,
-        "chains": sizes.choice_chains,
-        "warmup": sizes.choice_warmup,
-        "draws": sizes.choice_draws,
-    }
-    tasks = [
-        Task(f"{name}/describe", fits.describe, {"data": argument}, 1),
-        Task(f"{name}/kmeans", fits.kmeans_curve, {"data": argument, "candidates": list(sizes.curve)}, 20),
-    ]
-    for c in sizes.clusters:
-        arguments = {"data": argument, "n_clusters": c, **choice}
-        tasks.append(Task(f"{name}/held-out-{c}", fits.score_clusters, arguments, 40 + 0.3 * c))
-    grids = {**(sizes.rivals or {}), **({"SparkALS": SPARK} if sizes.spark else {})}
-    for model, grid in grids.items():
-        arguments = {"data": argument, "model": model, "grid": list(grid), "folds": sizes.folds}
-        seconds = {"ALS": 160, "UserKNN": 40, "SparkALS": 400}.get(model, 5)
-        tasks.append(Task(f"{name}/{model}", fits.fit_rival, arguments, seconds))
-    return tasks + [fit_task(data, Fit(c), sizes) for c in sizes.clusters]
+def quick_part(data: DataSet) -> DataSet:
+    """Return a small part of a data set, with as many popular items in proportion."""
+    items = min(data.most_clicked, 24)
+    remove = min(max(data.remove // 3, 1), 5)
+    return replace(data, most_clicked=items, at_least=remove + 3, remove=remove, n_popular=5, n_users=120)
 
 
-def fit_task(data: DataSet, fit: Fit, sizes: Sizes) -> Task:
-    """The task of one fit."""
-    warmup = sizes.warmup * (sizes.longer if fit.longer else 1)
-    chains = sizes.more if fit.more else sizes.chains
-    arguments = {
-        "data": as_argument(data),
-        "n_clusters": fit.n_clusters,
-        "start": fit.start,
-        "rank_scale": fit.rank_scale,
-        "chains": chains,
-        "warmup": warmup,
-        "draws": sizes.draws,
-        "used": sizes.used,
-    }
-    # About right for a few thousand users and 200 items.
-    seconds = chains * ((warmup + sizes.draws) * 0.4 + 10 + 0.5 * fit.n_clusters)
-    return Task(f"{data.name}/{fit.name}", fits.fit_bmcd, arguments, seconds)
+def _sizes_for(data: DataSet, *, quick: bool) -> Sizes:
+    """Return how much is computed for a data set.
+
+    The first one and the user's own have more chains and MLlib's ALS; the smallest has longer chains.
+    """
+    usual = QUICK if quick else FULL
+    if data.name == "eshop-2" and not data.is_own:
+        return replace(usual, warmup_factor=3, more_chains=0, spark=False)
+    if data.name == "msweb" and not data.is_own:
+        return replace(usual, clusters=usual.clusters if quick else (10, 30), more_chains=0, spark=False)
+    return usual

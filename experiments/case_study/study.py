@@ -1,140 +1,98 @@
-"""What was found on one data set, and how its methods compare, user by user."""
+"""The case study: which clicks it is run on, its stages, and what stands on its page."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
 
-import numpy as np
+from experiments.case_study import figures
+from experiments.case_study.data import DataSet, own_data
+from experiments.case_study.plan import DATA_SETS, make_plan
+from experiments.case_study.results import DataSetResults
+from experiments.case_study.tables import TABLES
+from experiments.case_study.words import page_words
+from experiments.document import Contents
+from experiments.study import Stage, Study
+from experiments.tasks import Result, StudyError
 
-from bmcd.evaluation.calibration import Calibration
-from bmcd.evaluation.evaluate import ItemCounts
-from bmcd.evaluation.intervals import bootstrap, percentiles
-from bmcd.evaluation.metrics import PerUser
-from experiments.case_study.choice import Choice
-from experiments.case_study.data import DataSet
-from experiments.case_study.plan import Fit, Roles, Sizes
-from experiments.tasks import Result
-
-MAIN = "BMCD"
-# What the paper calls CF; MLlib's own is run on few data sets, and tuned less.
-CF = "ALS"
-LEVEL, RESAMPLES = 0.95, 2000
+DEFAULT_PROTOCOL = {"most_clicked": 200, "at_least": 13, "remove": 10}  # as the paper's data set 1
 
 
-@dataclass(frozen=True)
-class Difference:
-    """How much more accurate a method is than BMCD, with its interval."""
+class CaseStudy(Study):
+    """The paper's case study on public clicks, or on your own.
 
-    value: float
-    low: float
-    high: float
+    Parameters
+    ----------
+    data
+        Some of "eshop-1", "eshop-2" and "msweb"; all three unless given.
+    quick
+        A few users, items and sweeps: shows that everything runs.
+    clicks
+        A file of your own instead, as `bmcd.read_clicks` takes it, with the columns ``user`` and ``item`` and
+        optional ``titles``. The ``most_clicked`` items (200) and users with ``at_least`` clicks (13) are kept, and
+        ``remove`` clicks (10) of each are removed. For the public clicks these numbers are fixed.
+    seed
+        Of the removed clicks, and of every fit.
+    """
 
-    @property
-    def sign(self) -> int:
-        """1 if it is more accurate, -1 if less, 0 if that cannot be told."""
-        return 1 if self.low > 0 else -1 if self.high < 0 else 0
+    package = __package__
 
+    def __init__(
+        self,
+        *,
+        data: Sequence[str] | None = None,
+        quick: bool = False,
+        clicks: Path | None = None,
+        user: str = "user",
+        item: str = "item",
+        titles: Path | None = None,
+        most_clicked: int | None = None,
+        at_least: int | None = None,
+        remove: int | None = None,
+        seed: int = 0,
+    ) -> None:
+        options = {"most_clicked": most_clicked, "at_least": at_least, "remove": remove}
+        protocol = {name: value for name, value in options.items() if value is not None}
+        if clicks is None:
+            if protocol:
+                given = ", ".join(f"--{name.replace('_', '-')}" for name in protocol)
+                raise StudyError(f"{given}: only for your own clicks, so give a file with --clicks as well.")
+            data_sets = [replace(_public_data(name), seed=seed) for name in dict.fromkeys(data or DATA_SETS)]
+        elif data:
+            raise StudyError("--data and --clicks: give names of data sets or a file of your own, not both.")
+        else:
+            columns = {"user": user, "item": item, "titles": None if titles is None else str(titles)}
+            data_sets = [own_data(clicks, **{**DEFAULT_PROTOCOL, **protocol}, n_popular=None, seed=seed, **columns)]
+        self.quick = quick
+        self.plans = [make_plan(data_set, quick=quick) for data_set in data_sets]
 
-@dataclass(frozen=True, eq=False)
-class Study:
-    """What was found on one data set."""
+    def stages(self, results: Mapping[str, Result]) -> Iterator[Stage]:
+        """Yield the tasks that need no choice, then the fits with the numbers of clusters chosen."""
+        yield Stage("case study", [task for plan in self.plans for task in plan.first_tasks()])
+        fits = [data_set.plan.fit_task(fit) for data_set in self.data_sets(results) for fit in data_set.fits]
+        yield Stage("case study, chosen fits", fits)
 
-    data: DataSet
-    sizes: Sizes
-    description: Result
-    choice: Choice
-    roles: Roles
-    fits: dict[Fit, Result]
-    rivals: dict[str, Result]
-    without_spark: str
-    """Why MLlib's ALS is not among the rivals, if it was meant to be."""
+    def data_sets(self, results: Mapping[str, Result]) -> list[DataSetResults]:
+        """Return the results by data set."""
+        return [DataSetResults(plan, results) for plan in self.plans]
 
-    @property
-    def name(self) -> str:
-        """Of the data set."""
-        return self.data.name
-
-    @property
-    def k(self) -> int:
-        """How many items were recommended to each user."""
-        return self.data.remove
-
-    @property
-    def main(self) -> Result:
-        """BMCD as it is meant to be used: C by held-out likelihood, k-means start, all chains averaged."""
-        return self.fits[self.roles.main]
-
-    @cached_property
-    def variants(self) -> dict[str, Fit]:
-        """The fits of BMCD in the table of methods, by name; the main one first."""
-        of = self.roles
-        elbow = "the elbow's C, " if of.elbow is not None else ""
-        given = {
-            MAIN: of.main,
-            f"{MAIN}, the elbow's C": of.elbow,
-            f"{MAIN}, {elbow}popularity start": of.popularity,
-            f"{MAIN}, square root ranks": of.sqrt,
-            f"{MAIN}, longer chains": of.longer,
-            f"{MAIN}, {self.sizes.more} chains": of.more,
-        }
-        return {name: fit for name, fit in given.items() if fit is not None and (name == MAIN or fit != of.main)}
-
-    @cached_property
-    def methods(self) -> dict[str, Result]:
-        """All methods by name: BMCD, its variants, and the rivals from the most to the least accurate."""
-        ranked = sorted(self.rivals, key=lambda name: -self.accuracy_of(self.rivals[name]))
-        own = {name: self.fits[fit] for name, fit in self.variants.items()}
-        return own | {name: self.rivals[name] for name in ranked}
-
-    @property
-    def best_rival(self) -> str:
-        """The most accurate rival."""
-        return max(self.rivals, key=lambda name: self.accuracy_of(self.rivals[name]))
-
-    @staticmethod
-    def accuracy_of(result: Result) -> float:
-        """The accuracy a task found."""
-        return float(result["measures"]["accuracy"])
-
-    def measure(self, method: str, name: str) -> float:
-        """One measure of one method."""
-        return float(self.methods[method]["measures"][name])
-
-    @cached_property
-    def differences(self) -> dict[str, Difference]:
-        """Accuracy of each method less that of BMCD, over the same resampled users."""
-        return {name: self.difference(name, MAIN) for name in self.methods if name != MAIN}
-
-    def difference(self, one: str, other: str) -> Difference:
-        """Accuracy of one method less that of another, over the same resampled users."""
-        a, b = (_hits(self.methods[name]) for name in (one, other))
-        draws = bootstrap([a, b], RESAMPLES, self.data.seed)
-        low, high, _ = percentiles(draws[:, 0] - draws[:, 1], LEVEL)
-        return Difference(a.value - b.value, low, high)
-
-    @cached_property
-    def calibration(self) -> Calibration:
-        """Of BMCD; its probabilities are rounded to four digits."""
-        return calibration_of(self.main)
-
-    def item_counts(self, method: str) -> ItemCounts:
-        """How often each item was recommended by a method; items are numbered by popularity."""
-        result = self.methods[method]
-        counts = {name: np.array(values, np.int64) for name, values in result["items"].items()}
-        n_popular = int(result["measures"]["n_popular"])
-        return ItemCounts(item=np.arange(len(counts["clicks"])), **counts, n_popular=n_popular)
+    def contents(self, results: Mapping[str, Result]) -> Contents:
+        """Return the words, tables and figures of page.md."""
+        data_sets = self.data_sets(results)
+        drawn = {"item_popularity": figures.item_popularity(data_sets)}
+        for data_set in data_sets:
+            by_name = figures.by_data_set(data_set)
+            drawn |= {f"{name}_{data_set.name}": figure for name, figure in by_name.items()}
+        return Contents(
+            words=page_words(data_sets, quick=self.quick),
+            tables={table.__name__: [row for d in data_sets for row in table(d)] for table in TABLES},
+            figures=drawn,
+            data_sets=[data_set.name for data_set in data_sets],
+        )
 
 
-def calibration_of(fit: Result) -> Calibration:
-    """From the numbers of recommendations and hits at each probability."""
-    counted = fit["probabilities"]
-    n, hits = np.array(counted["n"]), np.array(counted["hits"])
-    probability = np.repeat(counted["value"], n)
-    first = np.repeat(np.cumsum(n) - n, n)
-    return Calibration.of(probability, np.arange(n.sum()) - first < np.repeat(hits, n))
-
-
-def _hits(result: Result) -> PerUser:
-    hits = np.array(result["user_hits"], float)
-    return PerUser(hits, np.broadcast_to(np.array(result["user_lengths"], float), hits.shape))
+def _public_data(name: str) -> DataSet:
+    if name not in DATA_SETS:
+        raise StudyError(f"the case study has no data set {name!r}: give one of {', '.join(DATA_SETS)}.")
+    return DATA_SETS[name]

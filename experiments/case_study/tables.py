@@ -1,267 +1,226 @@
-"""The tables of the case study, each a frame: ours, and the paper's own numbers where there are some."""
+"""The tables of the case study: functions that yield the rows of a data set, ours and then the paper's."""
 
 from __future__ import annotations
 
-import json
-import re
-from collections.abc import Mapping, Sequence
-from functools import cache
-from importlib import resources
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
-import pandas as pd
 
-from experiments.case_study.plan import Fit
-from experiments.case_study.study import CF, MAIN, Study
+from experiments.case_study.plan import MAIN
+from experiments.case_study.results import CF, DataSetResults
+from experiments.document import Row
+from experiments.study import paper_numbers
 
-CHAINS = re.compile(r"\d+ chains?, %")
-
-
-@cache
-def expected() -> dict[str, Any]:
-    """The paper's own numbers, and where they stand in it."""
-    text = (resources.files(__package__) / "expected.json").read_text(encoding="utf-8")
-    found: dict[str, Any] = json.loads(text)
-    return found
+# What stands in the cells of numbers that are not known.
+UNKNOWN = (float("nan"),) * 3
 
 
-def papers(study: Study) -> Mapping[str, Any] | None:
-    """What the paper found on the NRK data set that this one stands for; None for others."""
-    found = expected().get(study.name)
-    return found if isinstance(found, dict) and not study.data.is_own else None
+class MethodRow(NamedTuple):
+    """A row of a table of methods: of ours, or of the paper's."""
+
+    heading: Row
+    """Data set and method."""
+    measures: Mapping[str, Any]
+    intervals: Mapping[str, list[float]]
+    """Empty for the paper, which has none."""
 
 
-def data_sets(studies: Sequence[Study]) -> pd.DataFrame:
-    """Description of the data sets; in brackets what is left for training."""
-    rows = []
-    for study in studies:
-        of = study.description
-        spread = {
-            f"{name} clicks": f"{of['all'][name]:g} ({of['train'][name]:g})" for name in ("min", "median", "max")
+def paper_results(results: DataSetResults) -> Mapping[str, Any] | None:
+    """Return the paper's results on the NRK data set that this one stands for; None for others."""
+    numbers = paper_numbers(__package__).get(results.name)
+    return numbers if isinstance(numbers, dict) and not results.plan.data.is_own else None
+
+
+def method_rows(results: DataSetResults) -> Iterator[MethodRow]:
+    """Yield every method, and after them the paper's two."""
+    for name, result in results.methods.items():
+        heading = {"data set": results.name, "method": name}
+        yield MethodRow(heading, result["measures"], result["intervals"])
+    if paper := paper_results(results):
+        for name in ("BMCD", "CF"):
+            heading = {"data set": paper["called"], "method": name}
+            yield MethodRow(heading, {**paper["description"], **paper[name]}, {})
+
+
+def data_sets(results: DataSetResults) -> Iterator[Row]:
+    """Yield a description of the data set; in brackets what is left for training."""
+    counts, names = results["describe"], ("min", "median", "max")
+    before, after = counts["all"], counts["train"]
+    yield {
+        "data set": results.name,
+        "items": counts["n_items"],
+        "users": counts["n_users"],
+        **{f"{name} clicks": f"{before[name]:g} ({after[name]:g})" for name in names},
+        "clicks": f"{before['n_clicks']:,} ({after['n_clicks']:,})",
+        "next k": results.plan.data.remove,
+    }
+    if paper := paper_results(results):
+        counts = paper["description"]
+        row = {"data set": paper["called"], "items": counts["n_items"], "users": counts["n_users"]}
+        row |= {f"{name} clicks": "{} ({})".format(*counts[name]) for name in names}
+        yield {**row, "clicks": "", "next k": counts["k"]}
+
+
+def cluster_choice(results: DataSetResults) -> Iterator[Row]:
+    """Yield the held-out log-likelihood a user for each number of clusters, and which number was chosen."""
+    names = {
+        "held_out": "log-likelihood a user",
+        "held_out_se": "standard error",
+        "behind": "behind the best",
+        "behind_se": "its standard error",
+        "chain_gap": "chains differ by",
+    }
+    choice = results.choice
+    for c, row in choice.held_out.iterrows():
+        numbers = {shown: round(float(row[name]), 4) for name, shown in names.items()}
+        verdict = "chosen" if c == choice.recommended else "best" if c == choice.best else ""
+        yield {"data set": results.name, "C": c, **numbers, "": verdict}
+
+
+def accuracy(results: DataSetResults) -> Iterator[Row]:
+    """Yield the accuracy of every method in %, and its difference from BMCD in points, with 95 % intervals."""
+    for heading, measures, intervals in method_rows(results):
+        row = {**heading, "C": "", "accuracy %": _percent(measures["accuracy"])}
+        ours = heading["data set"] == results.name
+        name = heading["method"] if ours else ""
+        if name in results.variants:
+            row["C"] = results.variants[name].n_clusters
+        row["low"], row["high"] = map(_percent, intervals.get("accuracy", UNKNOWN[:2]))
+        row["minus BMCD"], row["from"], row["to"] = map(_percent, results.differences.get(name, UNKNOWN))
+        yield {**row, "hits": measures["n_hits"] if ours else ""}
+
+
+def accuracy_by_clusters(results: DataSetResults) -> Iterator[Row]:
+    """Yield the accuracy of each number of clusters, and of each number of chains averaged."""
+    longer_or_more = [fit for fit in results.fits if fit.longer or fit.more]
+    for fit in results.fits_over_clusters + longer_or_more:
+        result = results[fit.name]
+        row: Row = {"data set": results.name, "C": fit.n_clusters}
+        row["chains are"] = "longer" if fit.longer else "more" if fit.more else "as planned"
+        for averaged in result["averaged"]:
+            values = [group["accuracy"] for group in averaged["groups"]]
+            chains = "1 chain" if averaged["chains"] == 1 else f"{averaged['chains']} chains"
+            row[f"{chains}, %"] = _percent(float(np.mean(values)))
+            if averaged["chains"] == 1:
+                row["worst"], row["best"] = _percent(min(values)), _percent(max(values))
+        row["coverage"] = result["measures"]["coverage"]
+        row["largest R-hat"] = result["convergence"]["largest_rhat"]
+        row["median R-hat of probabilities"] = result["convergence"]["median_rhat_of_probabilities"]
+        yield row
+
+
+def coverage(results: DataSetResults) -> Iterator[Row]:
+    """Yield coverage and correct coverage of every method, as shares and as numbers of items."""
+    for heading, measures, _ in method_rows(results):
+        row = dict(heading)
+        for measure in ("coverage", "correct_coverage"):
+            share, shown = measures[measure], measure.replace("_", " ")
+            row |= {shown: round(share, 4), f"{shown}, items": round(share * measures["n_items"])}
+        yield row
+
+
+def rare(results: DataSetResults) -> Iterator[Row]:
+    """Yield recommendations of rare items, and users with at least one."""
+    for heading, measures, _ in method_rows(results):
+        yield {
+            **heading,
+            "rare recommendations": measures["n_rare"],
+            "% of all": _percent(measures["rare_share"]),
+            "users with one": measures["n_users_with_rare"],
+            "% of users": _percent(measures["users_with_rare_share"]),
         }
-        clicks = f"{of['all']['n_clicks']:,} ({of['train']['n_clicks']:,})"
-        sizes = {"items": of["n_items"], "users": of["n_users"]}
-        rows.append({"data set": study.name, **sizes, **spread, "clicks": clicks, "next k": study.k})
-        if paper := papers(study):
-            told = paper["description"]
-            spread = {f"{name} clicks": "{} ({})".format(*told[name]) for name in ("min", "median", "max")}
-            sizes = {"items": told["n_items"], "users": told["n_users"]}
-            rows.append({"data set": paper["called"], **sizes, **spread, "clicks": "", "next k": told["k"]})
-    return pd.DataFrame(rows)
 
 
-def cluster_choice(studies: Sequence[Study]) -> pd.DataFrame:
-    """Held-out log-likelihood a user for each number of clusters, and what was chosen."""
-    rows = []
-    for study in studies:
-        for c, row in study.choice.held_out.iterrows():
-            names = {"held_out": "log-likelihood a user", "held_out_se": "standard error"}
-            names |= {
-                "behind": "behind the best",
-                "behind_se": "its standard error",
-                "chain_gap": "chains differ by",
-            }
-            numbers = {shown: round(float(row[name]), 4) for name, shown in names.items()}
-            chosen = "chosen" if c == study.choice.recommended else "best" if c == study.choice.best else ""
-            rows.append({"data set": study.name, "C": c, **numbers, "": chosen})
-    return pd.DataFrame(rows)
+def similarity(results: DataSetResults) -> Iterator[Row]:
+    """Yield intra-list similarity and novelty, with 95 % intervals."""
+    for heading, measures, intervals in method_rows(results):
+        row = dict(heading)
+        for measure, shown in (("intra_list_similarity", "intra-list similarity"), ("novelty", "novelty")):
+            ends = (f"{end:.2f}" for end in intervals.get(measure, []))
+            row |= {shown: measures[measure], f"{shown}, 95 %": " to ".join(ends)}
+        yield row
 
 
-def accuracy(studies: Sequence[Study]) -> pd.DataFrame:
-    """Accuracy of every method in %, and its difference from BMCD in points, both with 95 % intervals."""
-    rows: list[dict[str, Any]] = []
-    for study in studies:
-        for name, result in study.methods.items():
-            low, high = result["intervals"]["accuracy"]
-            row: dict[str, Any] = {"data set": study.name, "method": name, "C": _clusters(study, name)}
-            row |= {"accuracy %": _percent(study.accuracy_of(result)), "low": _percent(low), "high": _percent(high)}
-            if name in study.differences:
-                gap = study.differences[name]
-                row |= {"minus BMCD": _percent(gap.value), "from": _percent(gap.low), "to": _percent(gap.high)}
-            rows.append(row | {"hits": result["measures"]["n_hits"]})
-        rows += [
-            {"data set": called, "method": name, "C": "", "accuracy %": _percent(of["accuracy"]), "hits": ""}
-            for called, name, of in _paper_rows(study)
-        ]
-    columns = ["data set", "method", "C", "accuracy %", "low", "high", "minus BMCD", "from", "to", "hits"]
-    return pd.DataFrame(rows, columns=columns)
+def rare_hits(results: DataSetResults, n: int = 5) -> Iterator[Row]:
+    """Yield the n rare items with which BMCD has most hits, and what became of them with CF."""
+    counts = {name: results.item_counts(name) for name in (MAIN, CF)}
+    n_rare = len(counts[MAIN].item) - counts[MAIN].n_popular
+    for i in np.argsort(-counts[MAIN].hits[:n_rare], kind="stable")[:n]:
+        row = {"data set": results.name, "item": results["describe"]["items"][i]}
+        row["clicks"] = int(counts[MAIN].clicks[i])
+        for name, of_method in counts.items():
+            row[f"{name} recommends"] = int(of_method.recommended[i])
+            row[f"{name} hits"] = int(of_method.hits[i])
+        yield row
 
 
-def by_clusters(studies: Sequence[Study]) -> pd.DataFrame:
-    """Accuracy against the number of clusters, and how many chains are averaged."""
-    rows = []
-    for study in studies:
-        rows += [_fit_row(study, fit) for fit in over_clusters(study)]
-        of = study.roles
-        others = dict.fromkeys(fit for fit in (of.longer, of.more, of.more_largest) if fit is not None)
-        rows += [_fit_row(study, fit) | {"chains are": "longer" if fit.longer else "more"} for fit in others]
-    table = pd.DataFrame(rows)
-    sizes = sorted((name for name in table if CHAINS.match(str(name))), key=lambda name: int(str(name).split()[0]))
-    ends = ["coverage", "largest R-hat", "median R-hat of probabilities"]
-    return table[["data set", "C", "chains are", sizes[0], "worst", "best", *sizes[1:], *ends]]
+def probabilities(results: DataSetResults) -> Iterator[Row]:
+    """Yield what BMCD's probabilities promise, and what came of it."""
+    calibration = results.calibration
+    yield {
+        "data set": results.name,
+        "mean probability %": _percent(calibration.mean_probability),
+        "hit rate %": _percent(calibration.hit_rate),
+        "ECE": round(calibration.expected_calibration_error, 4),
+        "Brier": round(calibration.brier, 4),
+        "Brier of the hit rate for all": round(calibration.uncertainty, 4),
+    }
 
 
-def over_clusters(study: Study) -> list[Fit]:
-    """The fits that differ in the number of clusters alone."""
-    return sorted((fit for fit in study.fits if fit == Fit(fit.n_clusters)), key=lambda fit: fit.n_clusters)
+class Cutoff(NamedTuple):
+    """A cut-off for probabilities, and what it does."""
+
+    cutoff: float
+    share: float
+    """The share of the recommendations that it keeps."""
+    accuracy: float
+    """The share of hits among these."""
 
 
-def _fit_row(study: Study, fit: Fit) -> dict[str, Any]:
-    result = study.fits[fit]
-    row: dict[str, Any] = {"data set": study.name, "C": fit.n_clusters, "chains are": "as planned"}
-    for averaged in result["averaged"]:
-        values = [group["accuracy"] for group in averaged["groups"]]
-        words = "1 chain" if averaged["chains"] == 1 else f"{averaged['chains']} chains"
-        row[f"{words}, %"] = _percent(float(np.mean(values)))
-        if averaged["chains"] == 1:
-            row["worst"], row["best"] = _percent(min(values)), _percent(max(values))
-    told = result["convergence"]
-    row["coverage"] = result["measures"]["coverage"]
-    row["largest R-hat"] = told["largest_rhat"]
-    row["median R-hat of probabilities"] = told["median_rhat_of_probabilities"]
-    return row
+def cutoffs(results: DataSetResults) -> Iterator[Row]:
+    """Yield the smallest cut-off with which BMCD is as accurate as each rival, and what it keeps."""
+    rows: list[tuple[str, str, float, Cutoff | None]] = []
+    for name in results.rivals:
+        target = results.measure(name, "accuracy")
+        rows.append((results.name, name, target, smallest_cutoff(results, target)))
+    if (paper := paper_results(results)) and "cutoff" in paper:
+        rows.append((paper["called"], "CF", paper["CF"]["accuracy"], Cutoff(**paper["cutoff"])))
+    for data_set, rival, target, cutoff in rows:
+        value, share, reached = cutoff or UNKNOWN
+        row = {"data set": data_set, "as accurate as": rival, "which has %": _percent(target)}
+        yield {**row, "cut-off": value, "keeps %": _percent(share), "BMCD's accuracy %": _percent(reached)}
 
 
-def diversity(studies: Sequence[Study]) -> pd.DataFrame:
-    """Coverage and correct coverage of every method."""
-    rows = []
-    for study in studies:
-        for name in study.methods:
-            row: dict[str, Any] = {"data set": study.name, "method": name}
-            for measure in ("coverage", "correct_coverage"):
-                row |= _of_items(study.measure(name, measure), measure, study.description["n_items"])
-            rows.append(row)
-        for called, name, of in _paper_rows(study):
-            row = {"data set": called, "method": name}
-            for measure in ("coverage", "correct_coverage"):
-                row |= _of_items(of[measure], measure, expected()[study.name]["description"]["n_items"])
-            rows.append(row)
-    return pd.DataFrame(rows)
-
-
-def _of_items(share: float, measure: str, n_items: int) -> dict[str, Any]:
-    shown = measure.replace("_", " ")
-    return {shown: round(share, 4), f"{shown}, items": round(share * n_items)}
-
-
-def rare(studies: Sequence[Study]) -> pd.DataFrame:
-    """Recommendations of rare items, and users with at least one."""
-    names = {"n_rare": "rare recommendations", "rare_share": "% of all"}
-    names |= {"n_users_with_rare": "users with one", "users_with_rare_share": "% of users"}
-    return _measures(studies, names, shares=("rare_share", "users_with_rare_share"))
-
-
-def similarity(studies: Sequence[Study]) -> pd.DataFrame:
-    """Intra-list similarity and novelty."""
-    names = {"intra_list_similarity": "intra-list similarity", "novelty": "novelty"}
-    table = _measures(studies, names)
-    for name, shown in names.items():
-        ends = [
-            [f"{end:.2f}" for end in study.methods[method]["intervals"][name]] if study is not None else []
-            for study, method in _rows(studies)
-        ]
-        at = list(table.columns).index(shown) + 1
-        table.insert(at, f"{shown}, 95 %", [" to ".join(pair) for pair in ends])
-    return table
-
-
-def _rows(studies: Sequence[Study]) -> list[tuple[Study | None, str]]:
-    """In the order of all tables of methods; None for the paper's rows."""
-    rows: list[tuple[Study | None, str]] = []
-    for study in studies:
-        rows += [(study, name) for name in study.methods]
-        rows += [(None, name) for _, name, _ in _paper_rows(study)]
-    return rows
-
-
-def _measures(studies: Sequence[Study], names: Mapping[str, str], shares: Sequence[str] = ()) -> pd.DataFrame:
-    rows = []
-    for study in studies:
-        own = [(study.name, name, result["measures"]) for name, result in study.methods.items()]
-        for called, name, of in [*own, *_paper_rows(study)]:
-            values = {shown: _percent(of[key]) if key in shares else of[key] for key, shown in names.items()}
-            rows.append({"data set": called, "method": name, **values})
-    return pd.DataFrame(rows)
-
-
-def rare_hits(studies: Sequence[Study], n: int = 5) -> pd.DataFrame:
-    """The rare items with which BMCD has most hits."""
-    rows = []
-    for study in studies:
-        own, other = study.item_counts(MAIN), study.item_counts(CF)
-        n_rare = len(own.item) - own.n_popular
-        for at in np.argsort(-own.hits[:n_rare], kind="stable")[:n]:
-            row = {"data set": study.name, "item": study.description["items"][at], "clicks": int(own.clicks[at])}
-            for name, counts in ((MAIN, own), (CF, other)):
-                row |= {f"{name} recommends": int(counts.recommended[at]), f"{name} hits": int(counts.hits[at])}
-            rows.append(row)
-    return pd.DataFrame(rows)
-
-
-def probabilities(studies: Sequence[Study]) -> pd.DataFrame:
-    """What BMCD's probabilities promise and what came of it."""
-    rows = []
-    for study in studies:
-        found = study.calibration
-        row = {"data set": study.name, "mean probability %": _percent(found.mean_probability)}
-        row |= {"hit rate %": _percent(found.hit_rate), "ECE": round(found.expected_calibration_error, 4)}
-        row |= {"Brier": round(found.brier, 4), "Brier of the hit rate for all": round(found.uncertainty, 4)}
-        rows.append(row)
-    return pd.DataFrame(rows)
-
-
-def cutoffs(studies: Sequence[Study]) -> pd.DataFrame:
-    """The smallest cut-off with which BMCD is as accurate as each rival, and what it keeps."""
-    rows: list[dict[str, Any]] = []
-    for study in studies:
-        for name in study.rivals:
-            target = study.measure(name, "accuracy")
-            found = reaching(study, target)
-            row = {"data set": study.name, "as accurate as": name, "which has %": _percent(target)}
-            if found is not None:
-                cut, share, hit_rate = found
-                row |= {"cut-off": cut, "keeps %": _percent(share), "BMCD's accuracy %": _percent(hit_rate)}
-            rows.append(row)
-        if (paper := papers(study)) and "cutoff" in paper:
-            told = paper["cutoff"]
-            row = {"data set": paper["called"], "as accurate as": "CF"}
-            row |= {"which has %": _percent(paper["CF"]["accuracy"]), "cut-off": told["cutoff"]}
-            rows.append(row | {"keeps %": _percent(told["share"]), "BMCD's accuracy %": _percent(told["accuracy"])})
-    return pd.DataFrame(rows)
-
-
-def reaching(study: Study, accuracy: float) -> tuple[float, float, float] | None:
-    """The smallest cut-off, in steps of 0.01, that reaches an accuracy; the share it keeps, and its accuracy."""
-    table = study.calibration.cutoff_table(np.arange(0, 100) / 100)
+def smallest_cutoff(results: DataSetResults, accuracy: float) -> Cutoff | None:
+    """Return the smallest cut-off, in steps of 0.01, with which BMCD reaches an accuracy; None if none does."""
+    table = results.calibration.cutoff_table(np.arange(0, 100) / 100)
     for row in table.itertuples():
         if row.n > 0 and row.accuracy >= accuracy:
-            return float(row.cutoff), float(row.share), float(row.accuracy)
+            return Cutoff(float(row.cutoff), float(row.share), float(row.accuracy))
     return None
 
 
-def settings(studies: Sequence[Study]) -> pd.DataFrame:
-    """The settings of the rivals that cross-validation chose."""
-    rows = []
-    for study in studies:
-        for name, result in study.rivals.items():
-            if (tuned := result["tuning"]) is None:
-                continue
-            best = ", ".join(f"{key} {value:g}" for key, value in tuned["best"].items())
-            edge = ", ".join(tuned["at_the_edge"])
-            row = {"data set": study.name, "method": name, "chosen": best, "at the edge of the grid": edge}
-            rows.append(row | {"settings tried": len(tuned["tried"]), "folds": tuned["folds"]})
-    return pd.DataFrame(rows)
-
-
-def _paper_rows(study: Study) -> list[tuple[str, str, Mapping[str, Any]]]:
-    paper = papers(study)
-    return [] if paper is None else [(paper["called"], name, paper[name]) for name in ("BMCD", "CF")]
-
-
-def _clusters(study: Study, method: str) -> int | str:
-    return study.variants[method].n_clusters if method in study.variants else ""
+def settings(results: DataSetResults) -> Iterator[Row]:
+    """Yield the settings of the rivals that cross-validation chose."""
+    for name, result in results.rivals.items():
+        if (tuning := result["tuning"]) is not None:
+            yield {
+                "data set": results.name,
+                "method": name,
+                "chosen": ", ".join(f"{key} {value:g}" for key, value in tuning["best"].items()),
+                "at the edge of the grid": ", ".join(tuning["at_the_edge"]),
+                "settings tried": len(tuning["tried"]),
+                "folds": tuning["folds"],
+            }
 
 
 def _percent(share: float) -> float:
     return round(100 * share, 2)
+
+
+TABLES: tuple[Callable[[DataSetResults], Iterator[Row]], ...] = (
+    *(data_sets, cluster_choice, accuracy_by_clusters, accuracy, probabilities, cutoffs, coverage),
+    *(rare, similarity, rare_hits, settings),
+)
+"""All tables; their names are those of the functions."""

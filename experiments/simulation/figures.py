@@ -1,4 +1,4 @@
-"""The study's figures, as in the paper and its supplement."""
+"""The figures of the simulation study, as in the paper and its supplement."""
 
 from __future__ import annotations
 
@@ -7,84 +7,76 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from bmcd import plots
+import bmcd
 from bmcd.evaluation import Calibration
 from bmcd.simulation import paper_consensuses
-from experiments.simulation.measure import N_POPULAR, NEXT
-from experiments.simulation.plan import BOX_RUNS, CALIBRATION_RUN, POPULARITY_RUNS, TRACE_RUN, shown_runs
-from experiments.simulation.tables import BY_LIKELIHOOD, Study, rare_rows
+from experiments.simulation.measures import N_POPULAR
+from experiments.simulation.plan import BOX_RUNS, POPULARITY_RUNS, TRACE_RUN, shown_runs
+from experiments.simulation.results import BY_LIKELIHOOD, SimulationResults
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from experiments.document import Document
+    from matplotlib.figure import Figure
 
 # The scale with which the paper simulates.
 TRUE_ALPHA = 3.0
 
 
-def add_accuracy_by_clusters(page: Document, study: Study) -> None:
-    """Accuracy against the number of clusters, all runs."""
-    for k in NEXT:
-        rows = [
-            {"n_clusters": c, "accuracy": study[run, f"bmcd-{c}"][str(k)]["accuracy"], "run": run}
-            for run in study.runs
-            for c in study.size.candidates
-        ]
-        title = f"BMCD, next {k}, {study.size.runs} runs"
-        figure = plots.accuracy_by_clusters(pd.DataFrame(rows), title)
-        page.figure(f"accuracy-by-clusters-{k}", f"Accuracy against the number of clusters, next {k}", figure)
+def accuracy_by_clusters(results: SimulationResults, k: int) -> Figure:
+    """Draw accuracy against the number of clusters, all runs."""
+    rows = [
+        {"n_clusters": c, "accuracy": results[run, f"bmcd-{c}"][str(k)]["accuracy"], "run": run}
+        for run in results.runs
+        for c in results.size.candidates
+    ]
+    return bmcd.plots.accuracy_by_clusters(pd.DataFrame(rows), f"BMCD, next {k}, {results.size.runs} runs")
 
 
-def add_calibration(page: Document, study: Study) -> None:
-    """Hit rate against probability in one run, with CF's accuracy as a line."""
-    (run,) = shown_runs(study.size, [CALIBRATION_RUN])
-    c = study.chosen(run)[BY_LIKELIHOOD]
-    for k in NEXT:
-        found = study[run, f"bmcd-{c}"][str(k)]
-        calibration = Calibration.of(found["probability"], np.array(found["hit"], bool), bin_width=0.01)
-        rivals = {"CF": study[run, f"als-{k}"][str(k)]["accuracy"]}
-        figure = plots.calibration(calibration, rivals=rivals, title=f"Run {run}, next {k}, C = {c}")
-        page.figure(f"calibration-{k}", f"Hit rate against probability, run {run}, next {k}", figure)
+def calibration(results: SimulationResults, run: int, k: int) -> Figure:
+    """Draw hit rate against probability in one run, with CF's accuracy as a line."""
+    c = results.chosen(run)[BY_LIKELIHOOD]
+    recommended = results[run, f"bmcd-{c}"][str(k)]
+    counts = Calibration.of(recommended["probability"], np.array(recommended["hit"], bool), bin_width=0.01)
+    rivals = {"CF": results[run, f"als-{k}"][str(k)]["accuracy"]}
+    return bmcd.plots.calibration(counts, rivals=rivals, title=f"Run {run}, next {k}, C = {c}")
 
 
-def add_popularity(page: Document, study: Study) -> None:
-    """How the clicks are spread over the items."""
-    runs = shown_runs(study.size, POPULARITY_RUNS)
-    clicks = {f"Run {run}": study[run, "limit"]["items"] for run in runs}
-    caption = f"Clicks by item; the {N_POPULAR} most clicked are called popular"
-    page.figure("item-popularity", caption, plots.item_popularity(clicks, N_POPULAR))
+def item_popularity(results: SimulationResults) -> Figure:
+    """Draw how the clicks are spread over the items."""
+    runs = shown_runs(results.size, POPULARITY_RUNS)
+    return bmcd.plots.item_popularity({f"Run {run}": results[run, "limit"]["items"] for run in runs}, N_POPULAR)
 
 
-def add_rare_items(page: Document, study: Study) -> None:
-    """Rare recommendations, and users with at least one, over the runs."""
-    for k in NEXT:
-        figure = plots.rare_items(rare_rows(study, k), title=f"Next {k}, {study.size.runs} runs")
-        page.figure(f"rare-items-{k}", f"Recommendations of rare items, next {k}", figure)
+def rare_items(results: SimulationResults, k: int) -> Figure:
+    """Draw rare recommendations, and users with at least one, over the runs."""
+    shown = {"BMCD": results.bmcd(BY_LIKELIHOOD), "CF": results.als(k), "limit": results.limit()}
+    counts = ("n_rare", "n_users_with_rare")
+    rows = [
+        {"method": name, **{count: run[str(k)][count] for count in counts}}
+        for name, method in shown.items()
+        for run in method.runs
+    ]
+    return bmcd.plots.rare_items(pd.DataFrame(rows), title=f"Next {k}, {results.size.runs} runs")
 
 
-def add_within_distance(page: Document, study: Study) -> None:
-    """The paper's boxplots, by which it chooses the number of clusters."""
-    boxes = {f"Run {run}": pd.DataFrame(_boxes(study, run)) for run in shown_runs(study.size, BOX_RUNS)}
-    page.figure("mwcd", "Posterior within-cluster distance against C", plots.within_distance(boxes, across=3))
+def within_distance(results: SimulationResults) -> Figure:
+    """Draw the paper's boxplots, by which it chooses the number of clusters."""
+    boxes = {
+        f"Run {run}": pd.DataFrame(
+            [{"n_clusters": c, **results[run, f"bmcd-{c}"]["box"]} for c in results.size.candidates]
+        )
+        for run in shown_runs(results.size, BOX_RUNS)
+    }
+    return bmcd.plots.within_distance(boxes, across=3)
 
 
-def add_traces(page: Document, study: Study) -> None:
-    """Traces of alpha after warm-up, two chains."""
-    found = study[TRACE_RUN, "traces"]
+def alpha_traces(results: SimulationResults) -> Figure:
+    """Draw traces of alpha after warm-up, a line for each chain."""
     # Clusters are in the order of the first item's rank in their consensus: 1, 39 and 50 of the paper's three.
-    place = np.argsort(np.argsort(paper_consensuses()[:, 0]))
-    names = [f"alpha {c + 1}" for c in range(len(place))]
-    figure = plots.alpha_traces(
-        np.array(found["alpha"])[:, :, place],
-        clusters=names,
-        truth=[TRUE_ALPHA] * len(names),
+    order = np.argsort(np.argsort(paper_consensuses()[:, 0]))
+    return bmcd.plots.alpha_traces(
+        np.array(results[TRACE_RUN, "traces"]["alpha"])[:, :, order],
+        clusters=[f"alpha {c + 1}" for c in range(len(order))],
+        truth=[TRUE_ALPHA] * len(order),
         title=f"Run {TRACE_RUN}",
         across=3,
     )
-    page.figure("alpha-traces", f"Traces of alpha after warm-up, run {TRACE_RUN}", figure)
-
-
-def _boxes(study: Study, run: int) -> Iterator[dict[str, float]]:
-    for c in study.size.candidates:
-        yield {"n_clusters": c, **study[run, f"bmcd-{c}"]["box"]}

@@ -1,4 +1,4 @@
-"""Many runs in a few numbers, and how far these are from the paper's, in standard errors."""
+"""A summary of many runs, and how far it is from the paper's, in standard errors."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from functools import cache
 
 import numpy as np
 
-# The order of the paper's tables.
+# In the order of the paper's tables.
 STATISTICS = ("min", "25 %", "median", "75 %", "max", "mean", "sd")
-# Of a normal distribution: from one quartile to the other, in standard deviations.
+# The distance between the quartiles of a normal distribution, in standard deviations.
 QUARTILES_APART = 1.349
-# Draws from which the standard errors of order statistics are taken; they are then right to 1 %.
-DRAWS = 20_000
+# Samples from which the standard errors of order statistics are taken; they are then right to 1 %.
+SAMPLES = 20_000
 
 
 def summarize(values: Sequence[float]) -> dict[str, float]:
-    """The paper's summary of one measure over runs.
+    """Return the paper's summary of a measure over runs.
 
     >>> summarize([1.0, 2.0, 3.0, 4.0])["mean"]
     2.5
@@ -30,28 +30,28 @@ def summarize(values: Sequence[float]) -> dict[str, float]:
 def differences(
     ours: Mapping[str, float], n_ours: int, paper: Mapping[str, float], n_paper: int
 ) -> dict[str, float]:
-    """Ours minus the paper's, statistic by statistic, in standard errors of that difference.
+    """Return our statistics minus the paper's, each in standard errors of that difference.
 
-    Both are taken for samples of a normal distribution with their own standard deviation; where the paper gives
-    none it is taken from its quartiles. Smallest and largest are only to be compared between as many runs, so with
-    other numbers of runs they are left out.
+    Both are taken for samples of normal distributions with their own standard deviations; where the paper gives
+    none, it is taken from its quartiles. The smallest and the largest of many runs cannot be compared with those of
+    few, so they are left out if the numbers of runs differ.
 
     >>> ours = {"mean": 0.30, "sd": 0.01}
     >>> round(differences(ours, 16, {"mean": 0.29, "sd": 0.0}, 16)["mean"], 2)
     4.0
     """
     sd_paper = paper["sd"] if "sd" in paper else (paper["75 %"] - paper["25 %"]) / QUARTILES_APART
-    found = {}
+    in_standard_errors = {}
     for name in STATISTICS:
         if name not in paper or name not in ours or (n_ours != n_paper and name in ("min", "max")):
             continue
         error = np.hypot(ours["sd"] * unit_error(name, n_ours), sd_paper * unit_error(name, n_paper))
-        found[name] = in_errors(ours[name] - paper[name], float(error))
-    return found
+        in_standard_errors[name] = in_errors(ours[name] - paper[name], float(error))
+    return in_standard_errors
 
 
 def in_errors(difference: float, error: float) -> float:
-    """A difference in standard errors; nan where the error is not known or 0 and the difference is not."""
+    """Return a difference in standard errors; NaN if it is not 0 while the error is 0 or not known."""
     if difference == 0:
         return 0.0
     return difference / error if error > 0 else float("nan")
@@ -59,14 +59,14 @@ def in_errors(difference: float, error: float) -> float:
 
 @cache
 def unit_error(statistic: str, n: int) -> float:
-    """The standard error of a statistic of n draws from a normal distribution with standard deviation 1.
+    """Return the standard error of a statistic of n draws from a normal distribution with standard deviation 1.
 
     >>> abs(unit_error("mean", 25) - 0.2) < 0.005
     True
     """
     if n < 2:
         return float("nan")
-    draws = np.sort(np.random.default_rng(0).standard_normal((DRAWS, n)), axis=1)
+    draws = np.sort(np.random.default_rng(0).standard_normal((SAMPLES, n)), axis=1)
     if statistic == "mean":
         return float(1 / np.sqrt(n))
     if statistic == "sd":

@@ -1,25 +1,19 @@
-"""The study's tables, each beside the paper's numbers."""
+"""The tables of the simulation study, each beside the paper's numbers."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping, Sequence
-from functools import cache
-from importlib import resources
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
-import pandas as pd
 
-from bmcd.clusters.curves import end_of_fall
-from experiments.document import percent, plus_minus
-from experiments.simulation.measure import NEXT
-from experiments.simulation.plan import Size
+from experiments.document import Row, percent, plus_minus
+from experiments.simulation.measures import NEXT
+from experiments.simulation.results import Method, SimulationResults
 from experiments.simulation.summary import STATISTICS, differences, in_errors, summarize
+from experiments.study import paper_numbers
+from experiments.tasks import Result
 
-Result = dict[str, Any]
-
-# What is shown as far from the paper.
+# Means that differ from the paper's by more standard errors are called far from it.
 FAR = 3.0
 # A 95 % interval reaches this many standard errors from the mean.
 REACH = 1.96
@@ -29,255 +23,141 @@ DIVERSITY = {
     "intra_list_similarity": "intra-list similarity",
     "novelty": "novelty",
 }
-BY_LEAST, BY_BEND, BY_LIKELIHOOD = "smallest MWCD (paper)", "where MWCD stops falling", "held-out likelihood"
-# For which the paper's table of diversity must have been made.
+# The paper's table of diversity must be that of lists of this length.
 DIVERSITY_K = 5
-LIMIT = "limit (true parameters)"
 
 
-@cache
 def paper() -> Result:
-    """The paper's own numbers."""
-    text = resources.files("experiments.simulation").joinpath("expected.json").read_text(encoding="utf-8")
-    found: Result = json.loads(text)
-    return found
+    """Return the paper's own numbers."""
+    return paper_numbers(__package__)
 
 
-class Method(NamedTuple):
-    """What was run, and which row of the paper it stands beside."""
+def clusters(results: SimulationResults) -> Iterator[Row]:
+    """Yield how many runs chose how many clusters, by rule, and in how many of the paper's 20 runs."""
+    chosen = [results.chosen(run) for run in results.runs]
+    for c in results.size.candidates:
+        counts = {rule: sum(by_rule[rule] == c for by_rule in chosen) for rule in chosen[0]}
+        yield {"C": c, **counts, "paper": int(paper()["n_clusters"]["chosen"].get(str(c), 0))}
 
-    name: str
-    paper: str | None
-    runs: dict[int, Result]
-    """For each run, by k as text: the measures."""
+
+def accuracy(results: SimulationResults) -> Iterator[Row]:
+    """Yield minimum, quartiles, maximum, mean and standard deviation of the accuracy over the runs."""
+    for k in NEXT:
+        for method in results.methods(k):
+            yield from _summary_rows(f"next {k}: {method.name}", method, k, "accuracy", percent)
 
 
-class Study:
-    """The results of all tasks, by run."""
+def diversity(results: SimulationResults, k: int) -> Iterator[Row]:
+    """Yield the same for coverage, correct coverage, intra-list similarity and novelty of lists of k."""
+    for measure, words in DIVERSITY.items():
+        for method in results.methods(k):
+            yield from _summary_rows(f"{words}: {method.name}", method, k, measure, "{:.3f}".format)
 
-    def __init__(self, size: Size, results: Mapping[str, Result]) -> None:
-        self.size, self.results = size, results
-        self.runs = range(1, size.runs + 1)
 
-    def __getitem__(self, key: tuple[int, str]) -> Result:
-        run, what = key
-        return self.results[f"run-{run:02}/{what}"]
-
-    @property
-    def spark_runs(self) -> list[int]:
-        """The runs with results of Spark."""
-        return [run for run in self.runs if f"run-{run:02}/spark" in self.results]
-
-    def mwcd(self, run: int) -> dict[int, float]:
-        """Posterior mean of the within-cluster distance by number of clusters."""
-        return {c: self[run, f"bmcd-{c}"]["mwcd"] for c in self.size.candidates}
-
-    def chosen(self, run: int) -> dict[str, int]:
-        """The number of clusters by each rule."""
-        mwcd = self.mwcd(run)
-        return {
-            BY_LEAST: min(mwcd, key=lambda c: mwcd[c]),
-            BY_BEND: end_of_fall(mwcd),
-            BY_LIKELIHOOD: self[run, "held-out"]["recommended"],
+def cutoffs(results: SimulationResults, k: int, rule: str) -> Iterator[Row]:
+    """Yield volume and accuracy with each of the paper's cut-offs, mean and standard deviation over the runs."""
+    # Numbers of recommendations can be compared between as many users only.
+    same_users = results.size.n_users == paper()["n_users"]
+    ours, limit = (_runs_by_cutoff(method, k) for method in (results.bmcd(rule), results.limit()))
+    for expected, (n, accuracy), (limit_n, limit_accuracy) in zip(
+        paper()["cutoffs"][str(k)], ours, limit, strict=True
+    ):
+        yield {
+            "cut-off": f"{expected['cutoff']:.2f}",
+            "recommendations": _mean_sd(n, 1),
+            "paper (±)": plus_minus(expected["n"], expected["n_pm"], 1),
+            "difference in s.e.": _from_paper(n, expected["n"], expected["n_pm"]) if same_users else "",
+            "accuracy in %": _mean_sd(accuracy, 2, 100.0),
+            "paper in % (±)": plus_minus(100 * expected["accuracy"], 100 * expected["accuracy_pm"], 1),
+            "difference in s.e. ": _from_paper(accuracy, expected["accuracy"], expected["accuracy_pm"]),
+            "limit: recommendations": _mean_sd(limit_n, 1),
+            "limit: accuracy in %": _mean_sd(limit_accuracy, 2, 100.0),
         }
 
-    def methods(self, k: int) -> list[Method]:
-        """Everything that recommends, the limit last; Spark, which has fewer runs, is not among them."""
-        found = [
-            Method(
-                f"BMCD, C by {rule}",
-                "BMCD",
-                {run: self[run, f"bmcd-{self.chosen(run)[rule]}"] for run in self.runs},
-            )
-            for rule in (BY_LEAST, BY_BEND, BY_LIKELIHOOD)
-        ]
-        found.append(Method("CF (ALS)", "CF", {run: self[run, f"als-{k}"] for run in self.runs}))
-        found.append(Method("popularity", None, {run: self[run, "popularity"] for run in self.runs}))
-        found.append(Method(LIMIT, None, {run: self[run, "limit"] for run in self.runs}))
-        return found
 
-    def values(self, method: Method, k: int, measure: str) -> list[float]:
-        """One measure in all runs."""
-        return [result[str(k)][measure] for result in method.runs.values()]
-
-
-def clusters_table(study: Study) -> pd.DataFrame:
-    """How many runs chose how many clusters, by rule, beside the paper's."""
-    chosen = pd.DataFrame([study.chosen(run) for run in study.runs])
-    rows = [
-        {"C": c, **{rule: int((chosen[rule] == c).sum()) for rule in chosen}, "paper": paper_count(c)}
-        for c in study.size.candidates
-    ]
-    return pd.DataFrame(rows)
-
-
-def paper_count(n_clusters: int) -> int:
-    """In how many of the paper's 20 runs this number of clusters was chosen."""
-    return int(paper()["n_clusters"]["chosen"].get(str(n_clusters), 0))
-
-
-def accuracy_table(study: Study) -> pd.DataFrame:
-    """Minimum, quartiles, maximum, mean and standard deviation of the accuracy over the runs."""
-    rows: list[dict[str, Any]] = []
+def rare(results: SimulationResults) -> Iterator[Row]:
+    """Yield recommendations of rare items and users who get at least one, mean and standard deviation."""
     for k in NEXT:
-        for method in study.methods(k):
-            ours = summarize(study.values(method, k, "accuracy"))
-            rows += _beside(
-                f"next {k}: {method.name}", ours, study.size.runs, _expected("accuracy", k, method), _percent
-            )
-    return pd.DataFrame(rows)
-
-
-def diversity_table(study: Study, k: int) -> pd.DataFrame:
-    """The same for coverage, correct coverage, intra-list similarity and novelty of lists of k."""
-    rows: list[dict[str, Any]] = []
-    for measure, words in DIVERSITY.items():
-        for method in study.methods(k):
-            ours = summarize(study.values(method, k, measure))
-            theirs = None if method.paper is None else paper()["diversity"][measure][method.paper]
-            rows += _beside(f"{words}: {method.name}", ours, study.size.runs, theirs, "{:.3f}".format)
-    return pd.DataFrame(rows)
-
-
-def cutoff_table(study: Study, k: int, rule: str) -> pd.DataFrame:
-    """Volume and accuracy with each of the paper's cut-offs, mean and standard deviation over the runs."""
-    rows = []
-    ours = _cutoffs(study, k, rule)
-    best = _cutoffs(study, k, LIMIT)
-    # Numbers of recommendations can be compared between as many users only.
-    comparable = study.size.n_users == paper()["n_users"]
-    for expected, (n, accuracy), (n_best, accuracy_best) in zip(
-        paper()["cutoffs"][str(k)], ours, best, strict=True
-    ):
-        rows.append(
-            {
-                "cut-off": f"{expected['cutoff']:.2f}",
-                "recommendations": _mean_sd(n, 1, 1.0),
-                "paper (±)": plus_minus(expected["n"], expected["n_pm"], 1),
-                "difference in s.e.": _from_paper(n, expected["n"], expected["n_pm"]) if comparable else "",
-                "accuracy in %": _mean_sd(accuracy, 2, 100.0),
-                "paper in % (±)": plus_minus(100 * expected["accuracy"], 100 * expected["accuracy_pm"], 1),
-                "difference in s.e. ": _from_paper(accuracy, expected["accuracy"], expected["accuracy_pm"]),
-                "limit: recommendations": _mean_sd(n_best, 1, 1.0),
-                "limit: accuracy in %": _mean_sd(accuracy_best, 2, 100.0),
+        for method in results.methods(k):
+            n_users = method.values(k, "n_users_with_rare")
+            yield {
+                "method": f"next {k}: {method.name}",
+                "rare recommendations": _mean_sd(method.values(k, "n_rare"), 1),
+                "users with one or more": _mean_sd(n_users, 1),
+                "smallest over the runs": int(min(n_users)),
             }
-        )
-    return pd.DataFrame(rows)
 
 
-def rare_table(study: Study) -> pd.DataFrame:
-    """Recommendations of rare items, and users who get at least one, mean and standard deviation over the runs."""
-    rows = []
+def spark(results: SimulationResults) -> Iterator[Row]:
+    """Yield the measures of the two programs for ALS on the same data."""
     for k in NEXT:
-        for method in study.methods(k):
-            found = {name: study.values(method, k, name) for name in ("n_rare", "n_users_with_rare")}
-            rows.append(
-                {
-                    "method": f"next {k}: {method.name}",
-                    "rare recommendations": _mean_sd(found["n_rare"], 1, 1.0),
-                    "users with one or more": _mean_sd(found["n_users_with_rare"], 1, 1.0),
-                    "smallest over the runs": int(min(found["n_users_with_rare"])),
-                }
-            )
-    return pd.DataFrame(rows)
+        for run in results.spark_runs:
+            row: Row = {"k": k, "run": run}
+            for measure in ("accuracy", "coverage", "novelty"):
+                row[f"{measure}, ALS"] = results[run, f"als-{k}"][str(k)][measure]
+                row[f"{measure}, SparkALS"] = results[run, "spark"][str(k)][measure]
+            yield row
 
 
-def rare_rows(study: Study, k: int) -> pd.DataFrame:
-    """The same, a row for each method and run, for the figure."""
-    rows = []
-    for method in study.methods(k):
-        if method.name.endswith((BY_LIKELIHOOD, "(ALS)")) or method.name == LIMIT:
-            for result in method.runs.values():
-                counts = {name: result[str(k)][name] for name in ("n_rare", "n_users_with_rare")}
-                rows.append({"method": short_name(method.name), **counts})
-    return pd.DataFrame(rows)
-
-
-def short_name(name: str) -> str:
-    """For a figure, where only one BMCD is shown."""
-    return "BMCD" if name.startswith("BMCD") else "CF" if name.startswith("CF") else name.partition(" ")[0]
-
-
-def spark_table(study: Study) -> pd.DataFrame:
-    """The two programs for the same method, on the same data."""
-    rows = []
-    for k in NEXT:
-        for run in study.spark_runs:
-            ours, spark = study[run, f"als-{k}"][str(k)], study[run, "spark"][str(k)]
-            row = {"k": k, "run": run}
-            for name in ("accuracy", "coverage", "novelty"):
-                row |= {f"{name}, ALS": ours[name], f"{name}, SparkALS": spark[name]}
-            rows.append(row)
-    return pd.DataFrame(rows)
-
-
-def far_from_paper(study: Study) -> list[str]:
-    """Means of runs that differ from the paper's by more than three standard errors, in words.
+def far_from_paper(results: SimulationResults) -> list[str]:
+    """Return in words which means over runs differ from the paper's by more than three standard errors.
 
     Diversity of lists of 5 only: the paper's intra-list similarity cannot be that of longer lists.
     """
-    found = []
+    lines = []
     for k in NEXT:
         for measure in ("accuracy", *DIVERSITY) if k == DIVERSITY_K else ("accuracy",):
-            for method in study.methods(k):
-                theirs = _expected(measure, k, method)
-                if theirs is None:
+            for method in results.methods(k):
+                if (expected := _expected(measure, k, method)) is None:
                     continue
-                ours = summarize(study.values(method, k, measure))
-                far = differences(ours, study.size.runs, theirs, paper()["runs"])["mean"]
-                if abs(far) > FAR:
-                    found.append(
+                ours = summarize(method.values(k, measure))
+                distance = differences(ours, len(method.runs), expected, paper()["runs"])["mean"]
+                if abs(distance) > FAR:
+                    lines.append(
                         f"{DIVERSITY.get(measure, measure)}, next {k}, {method.name}: {ours['mean']:.4f} against "
-                        f"{theirs['mean']:.4f}, {far:+.1f} standard errors"
+                        f"{expected['mean']:.4f}, {distance:+.1f} standard errors"
                     )
-    return found
+    return lines
 
 
 def _expected(measure: str, k: int, method: Method) -> Mapping[str, float] | None:
-    if method.paper is None:
+    if method.paper_name is None:
         return None
     table = paper()["accuracy"][str(k)] if measure == "accuracy" else paper()["diversity"][measure]
-    expected: Mapping[str, float] = table[method.paper]
+    expected: Mapping[str, float] = table[method.paper_name]
     return expected
 
 
-def _beside(
-    name: str, ours: Mapping[str, float], n_ours: int, theirs: Mapping[str, float] | None, show: Any
-) -> Iterator[dict[str, Any]]:
-    """Up to three rows: what was measured, what the paper has, and the difference in standard errors."""
-    yield {"": name, **{statistic: show(ours[statistic]) for statistic in STATISTICS}}
-    if theirs is not None:
-        far = differences(ours, n_ours, theirs, paper()["runs"])
-        yield {"": "- paper", **{s: show(theirs[s]) if s in theirs else "" for s in STATISTICS}}
-        yield {"": "- difference in s.e.", **{s: f"{far[s]:+.1f}" if s in far else "" for s in STATISTICS}}
+def _summary_rows(name: str, method: Method, k: int, measure: str, show: Callable[[float], str]) -> Iterator[Row]:
+    """Yield up to three rows: what was measured, what the paper has, and the difference in standard errors."""
+    ours = summarize(method.values(k, measure))
+    yield {"": name, **{s: show(ours[s]) for s in STATISTICS}}
+    if (expected := _expected(measure, k, method)) is not None:
+        gaps = differences(ours, len(method.runs), expected, paper()["runs"])
+        yield {"": "- paper", **{s: show(expected[s]) if s in expected else "" for s in STATISTICS}}
+        yield {"": "- difference in s.e.", **{s: f"{gaps[s]:+.1f}" if s in gaps else "" for s in STATISTICS}}
 
 
-def _cutoffs(study: Study, k: int, rule: str) -> list[tuple[list[float], list[float]]]:
-    """For each cut-off: the numbers of recommendations, and the accuracies of the runs that kept any."""
-    (method,) = [one for one in study.methods(k) if one.name in (rule, f"BMCD, C by {rule}")]
-    tables = [result[str(k)]["cutoffs"] for result in method.runs.values()]
-    return [
-        ([table["n"][i] for table in tables], [a for table in tables if (a := table["accuracy"][i]) is not None])
-        for i in range(len(tables[0]["cutoff"]))
-    ]
+def _runs_by_cutoff(method: Method, k: int) -> Iterator[tuple[list[float], list[float]]]:
+    """Yield for each cut-off the numbers of recommendations, and the accuracies of the runs that kept any."""
+    tables = [result[str(k)]["cutoffs"] for result in method.runs]
+    for i in range(len(tables[0]["cutoff"])):
+        accuracies = [table["accuracy"][i] for table in tables]
+        yield [table["n"][i] for table in tables], [a for a in accuracies if a is not None]
 
 
 def _from_paper(values: Sequence[float], mean: float, plus_minus: float) -> str:
-    """The difference in standard errors; the paper's ± is taken for a 95 % interval of its mean."""
+    """Return the difference in standard errors; the paper's ± is taken for a 95 % interval of its mean."""
     if len(values) < 2:
         return ""
-    ours = np.std(values, ddof=1) / np.sqrt(len(values))
-    far = in_errors(float(np.mean(values)) - mean, float(np.hypot(ours, plus_minus / REACH)))
-    return f"{far:+.1f}" if far == far else "exactly known"
+    error = np.std(values, ddof=1) / np.sqrt(len(values))
+    distance = in_errors(float(np.mean(values)) - mean, float(np.hypot(error, plus_minus / REACH)))
+    return f"{distance:+.1f}" if distance == distance else "exactly known"
 
 
-def _mean_sd(values: Sequence[float], digits: int, scale: float) -> str:
+def _mean_sd(values: Sequence[float], digits: int, scale: float = 1.0) -> str:
     if not values:
         return "none"
     if len(values) == 1:
         return f"{scale * values[0]:.{digits}f} (one run)"
     return plus_minus(scale * float(np.mean(values)), scale * float(np.std(values, ddof=1)), digits)
-
-
-def _percent(value: float) -> str:
-    return percent(value)

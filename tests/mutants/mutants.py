@@ -35,6 +35,13 @@ TESTS = {
         "Geweke": ["tests/statistical/test_geweke.py::test_the_prior_comes_back"],
         "calibration": ["tests/statistical/test_calibration_of_the_sampler.py::test_the_truth_ranks_uniformly"],
     },
+    "tastes": {
+        "ratios": ["tests/sampling/tastes/test_taste_moves.py", "tests/sampling/tastes/test_rank_laws.py"],
+        "twin": ["tests/sampling/tastes/test_taste_twin.py"],
+        "posterior": ["tests/sampling/tastes/test_taste_posterior.py::test_every_quantity"],
+        "Geweke": ["tests/sampling/tastes/test_taste_geweke.py::test_the_prior_comes_back"],
+        "calibration": ["tests/sampling/tastes/test_taste_geweke.py::test_the_truth_ranks_uniformly"],
+    },
 }
 SAMPLING = ("posterior", "Geweke", "calibration")
 COLUMNS = ("ratios", "kept distances", "twin", *SAMPLING)

@@ -1,0 +1,117 @@
+"""`python -m experiments`: the command line of the two studies."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from bmcd.cli.errors import BAD_DATA, Commands
+from bmcd.cli.output import complain, print_json, say
+from experiments.study import Study
+from experiments.tasks import StudyError
+
+
+class Studies(Commands):
+    """Both studies, whose errors are reported as those of `bmcd`."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run a study."""
+        try:
+            return super().invoke(ctx)
+        except StudyError as error:
+            complain(str(error))
+            raise typer.Exit(BAD_DATA) from None
+
+
+app = typer.Typer(
+    cls=Studies,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+    help="Run the paper's studies again, from nothing to tables and figures beside the paper's own numbers.",
+    epilog="Example: python -m experiments simulation --quick -o simulation",
+)
+
+Output = Annotated[Path, typer.Option("--output", "-o", help="A folder for the page, tables, figures and results.")]
+Quick = Annotated[bool, typer.Option("--quick", help="A small form that shows that all parts run, in minutes.")]
+Workers = Annotated[int | None, typer.Option(min=1, help="Tasks at a time; by default one for each core.")]
+Count = int | None
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+
+
+@app.command(epilog="Example: python -m experiments simulation -o simulation")
+def simulation(
+    output: Output = Path("bmcd-simulation"),
+    quick: Quick = False,
+    workers: Workers = None,
+    spark: Annotated[
+        bool | None,
+        typer.Option(
+            "--spark/--no-spark", help="Also run Spark's ALS on some data sets; by default if it is there."
+        ),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Run the simulation study: 20 data sets, BMCD and collaborative filtering, the next 5 and the next 10 items.
+
+    It takes about an hour on two cores. Finished tasks are kept in the folder: after Ctrl-C or a crash, the same
+    command continues where it was. Collaborative filtering needs the extra "baselines".
+    """
+    from experiments.simulation import SimulationStudy
+
+    _reproduce(SimulationStudy(quick=quick, spark=spark), output, workers, as_json)
+
+
+@app.command("case_study", epilog="Example: python -m experiments case_study --data eshop-2 -o case_study")
+def case_study(
+    output: Output = Path("bmcd-case-study"),
+    data: Annotated[
+        list[str] | None, typer.Option(help="eshop-1, eshop-2 or msweb; may be repeated. All unless given.")
+    ] = None,
+    clicks: Annotated[Path | None, typer.Option(help="Your own clicks instead (csv, tsv, parquet).")] = None,
+    user_column: Annotated[str, typer.Option(help="The column of your clicks with users.")] = "user",
+    item_column: Annotated[str, typer.Option(help="The column of your clicks with items.")] = "item",
+    titles: Annotated[Path | None, typer.Option(help="A file with titles of your items.")] = None,
+    most_clicked: Annotated[Count, typer.Option(min=1, help="Keep so many items, the most clicked (200).")] = None,
+    at_least: Annotated[Count, typer.Option(min=1, help="Keep users with so many clicks on these (13).")] = None,
+    remove: Annotated[Count, typer.Option(min=1, help="Clicks of each user to remove and recommend (10).")] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Of the removed clicks, and of every fit.")] = 0,
+    quick: Quick = False,
+    workers: Workers = None,
+    as_json: AsJson = False,
+) -> None:
+    """Run the case study's protocol on public clicks, or on your own: BMCD against tuned rivals.
+
+    It takes about 40 minutes on two cores. Finished tasks are kept in the folder: after Ctrl-C or a crash, the same
+    command continues where it was. Collaborative filtering needs the extra "baselines".
+    """
+    from experiments.case_study import CaseStudy
+
+    study = CaseStudy(
+        data=data,
+        quick=quick,
+        clicks=clicks,
+        user=user_column,
+        item=item_column,
+        titles=titles,
+        most_clicked=most_clicked,
+        at_least=at_least,
+        remove=remove,
+        seed=seed,
+    )
+    _reproduce(study, output, workers, as_json)
+
+
+def _reproduce(study: Study, folder: Path, workers: int | None, as_json: bool) -> None:
+    page = study.reproduce(folder, n_workers=workers)
+    if as_json:
+        files = [path for name in ("tables", "figures") for path in sorted((folder / name).iterdir())]
+        print_json({"page": page, "files": files})
+    else:
+        say(f"Tables and figures: {page}")
+
+
+if __name__ == "__main__":
+    app()

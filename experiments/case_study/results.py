@@ -1,0 +1,133 @@
+"""The results of all tasks on one data set, and how its methods compare, user by user."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from bmcd.evaluation import Calibration, ItemCounts
+from bmcd.evaluation.intervals import bootstrap, percentiles
+from bmcd.evaluation.metrics import PerUser
+from experiments.case_study.choice import Choice, choose
+from experiments.case_study.plan import MAIN, Fit, Plan
+from experiments.tasks import Result
+
+# What the paper calls CF; MLlib's own is run on few data sets, and tuned less.
+CF = "ALS"
+LEVEL, RESAMPLES = 0.95, 2000
+
+
+class Difference(NamedTuple):
+    """How much more accurate a method is than another, with its interval."""
+
+    value: float
+    low: float
+    high: float
+
+    @property
+    def sign(self) -> int:
+        """1 if it is more accurate, -1 if less, 0 if that cannot be told."""
+        return 1 if self.low > 0 else -1 if self.high < 0 else 0
+
+
+@dataclass(frozen=True, eq=False)
+class DataSetResults:
+    """The results on one data set; ``results["kmeans"]`` is that of the task "kmeans"."""
+
+    plan: Plan
+    by_task: Mapping[str, Result]
+    """All results of the study. `choice` and `fits` need only those of the first stage."""
+
+    def __getitem__(self, part: str) -> Result:
+        return self.by_task[self.plan.task_name(part)]
+
+    @property
+    def name(self) -> str:
+        """The name of the data set."""
+        return self.plan.data.name
+
+    @cached_property
+    def choice(self) -> Choice:
+        """The numbers of clusters that were chosen."""
+        return choose(self["kmeans"], {c: self[f"held-out-{c}"] for c in self.plan.sizes.clusters})
+
+    @cached_property
+    def variants(self) -> dict[str, Fit]:
+        """The fits of BMCD in the table of methods, by name; the main one first."""
+        return self.plan.variants(self.choice.recommended, self.choice.larger)
+
+    @property
+    def fits(self) -> list[Fit]:
+        """All fits of BMCD."""
+        return self.plan.fits(self.variants.values())
+
+    @property
+    def fits_over_clusters(self) -> list[Fit]:
+        """The fits that differ in the number of clusters alone, by that number."""
+        return sorted((fit for fit in self.fits if fit == Fit(fit.n_clusters)), key=lambda fit: fit.n_clusters)
+
+    @property
+    def main(self) -> Result:
+        """BMCD as it is meant to be used: C by held-out likelihood, k-means start, all chains averaged."""
+        return self[self.variants[MAIN].name]
+
+    @cached_property
+    def rivals(self) -> dict[str, Result]:
+        """The rivals by name, in the order of the plan."""
+        return {name: self[name] for name in self.plan.rivals}
+
+    @cached_property
+    def ranked_rivals(self) -> list[str]:
+        """The names of the rivals, from the most to the least accurate."""
+        return sorted(self.rivals, key=lambda name: -self.rivals[name]["measures"]["accuracy"])
+
+    @property
+    def best_rival(self) -> str:
+        """The most accurate rival."""
+        return self.ranked_rivals[0]
+
+    @cached_property
+    def methods(self) -> dict[str, Result]:
+        """All methods by name: BMCD, its variants, and the rivals from the most to the least accurate."""
+        variants = {name: self[fit.name] for name, fit in self.variants.items()}
+        return variants | {name: self.rivals[name] for name in self.ranked_rivals}
+
+    def measure(self, method: str, name: str) -> float:
+        """Return a measure of a method."""
+        return float(self.methods[method]["measures"][name])
+
+    @cached_property
+    def differences(self) -> dict[str, Difference]:
+        """Accuracy of each method less that of BMCD, over the same resampled users."""
+        return {name: self.difference(name, MAIN) for name in self.methods if name != MAIN}
+
+    def difference(self, method: str, other: str) -> Difference:
+        """Return the accuracy of a method less that of another, over the same resampled users."""
+        hits, other_hits = (_hits_by_user(self.methods[name]) for name in (method, other))
+        resamples = bootstrap([hits, other_hits], RESAMPLES, self.plan.data.seed)
+        low, high, _ = percentiles(resamples[:, 0] - resamples[:, 1], LEVEL)
+        return Difference(hits.value - other_hits.value, low, high)
+
+    @cached_property
+    def calibration(self) -> Calibration:
+        """The calibration of BMCD, from the numbers of recommendations and hits at each probability."""
+        counts = self.main["probabilities"]
+        n, hits = np.array(counts["n"]), np.array(counts["hits"])
+        first = np.repeat(np.cumsum(n) - n, n)
+        return Calibration.of(np.repeat(counts["value"], n), np.arange(n.sum()) - first < np.repeat(hits, n))
+
+    def item_counts(self, method: str) -> ItemCounts:
+        """Return how often each item was recommended by a method; items are numbered by popularity."""
+        result = self.methods[method]
+        counts = {name: np.array(values, np.int64) for name, values in result["items"].items()}
+        n_popular = int(result["measures"]["n_popular"])
+        return ItemCounts(item=np.arange(len(counts["clicks"])), **counts, n_popular=n_popular)
+
+
+def _hits_by_user(result: Result) -> PerUser:
+    hits = np.array(result["user_hits"], float)
+    return PerUser(hits, np.broadcast_to(np.array(result["user_lengths"], float), hits.shape))
