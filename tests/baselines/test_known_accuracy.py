@@ -47,9 +47,9 @@ def test_eshop(eshop, model, expected):
 def test_eshop_als(eshop, require):
     require("implicit")
     train, test = eshop
-    found = bmcd.evaluate(ALS().fit(train).recommend(10), train, test)
-    assert found.accuracy == pytest.approx(0.279, abs=CLOSE)
-    assert found.coverage == pytest.approx(0.8, abs=0.1)
+    evaluation = bmcd.evaluate(ALS().fit(train).recommend(10), train, test)
+    assert evaluation.accuracy == pytest.approx(0.279, abs=CLOSE)
+    assert evaluation.coverage == pytest.approx(0.8, abs=0.1)
 
 
 @pytest.mark.parametrize(("model", "expected"), [(Popularity(), 0.282), (ItemKNN(), 0.369), (EASE(30.0), 0.384)])

@@ -34,10 +34,10 @@ def test_spark_als(require, monkeypatch, capfd, tmp_path):
     # Users are solved for last, so their normal equations hold, with 1 + alpha and the penalty times the clicks.
     model = SparkALS(factors=3, alpha=4.0, regularization=0.1, iterations=5).fit(clicks, seed=1, **one_thread)
     v = model.item_factors_
-    for row, found in zip(clicks.matrix.toarray().astype(float), model.user_factors_, strict=True):
+    for row, factors in zip(clicks.matrix.toarray().astype(float), model.user_factors_, strict=True):
         left = v.T @ np.diag(1 + 4.0 * row) @ v + 0.1 * row.sum() * np.eye(3)
         u = np.linalg.solve(left, v.T @ ((1 + 4.0) * row))
-        np.testing.assert_allclose(found, u, atol=1e-4)  # Spark keeps factors in single precision
+        np.testing.assert_allclose(factors, u, atol=1e-4)  # Spark keeps factors in single precision
 
     again, other = (SparkALS(3, iterations=2).fit(clicks, seed=seed, **one_thread) for seed in (1, 2))
     first = SparkALS(3, iterations=2).fit(clicks, seed=1, **one_thread)

@@ -14,44 +14,44 @@ def with_probability(case):
 
 
 @pytest.mark.parametrize("n_popular", [0, 10, -1])
-def test_a_number_of_popular_items_there_cannot_be(full, n_popular):
+def test_a_number_of_popular_items_there_cannot_be(full_lists, n_popular):
     with pytest.raises(ValueError, match="n_popular must be 1 to 9"):
-        evaluate(*full, n_popular=n_popular)
+        evaluate(*full_lists, n_popular=n_popular)
 
 
-def test_a_bad_bin_width_is_refused_also_without_probabilities(full):
+def test_a_bad_bin_width_is_refused_also_without_probabilities(full_lists):
     with pytest.raises(ValueError, match="bin_width must divide 1"):
-        evaluate(*full, bin_width=0.3)
+        evaluate(*full_lists, bin_width=0.3)
 
 
-def test_to_dict_is_ready_for_json(full):
-    found = evaluate(with_probability(full), full.train, full.test, n_popular=6)
-    again = json.loads(json.dumps(found.to_dict(), allow_nan=False))
-    assert again == found.to_dict()
-    assert (again["accuracy"], again["n_popular"], again["n_rare"]) == (found.accuracy, 6, 4)
-    assert evaluate(*full).to_dict()["calibration"] is None
+def test_to_dict_is_ready_for_json(full_lists):
+    evaluation = evaluate(with_probability(full_lists), full_lists.train, full_lists.test, n_popular=6)
+    again = json.loads(json.dumps(evaluation.to_dict(), allow_nan=False))
+    assert again == evaluation.to_dict()
+    assert (again["accuracy"], again["n_popular"], again["n_rare"]) == (evaluation.accuracy, 6, 4)
+    assert evaluate(*full_lists).to_dict()["calibration"] is None
 
 
-def test_to_frame(full):
-    found = evaluate(with_probability(full), full.train, full.test)
-    table = found.to_frame("polars")
+def test_to_frame(full_lists):
+    evaluation = evaluate(with_probability(full_lists), full_lists.train, full_lists.test)
+    table = evaluation.to_frame("polars")
     assert table.columns == ["measure", "value"]
-    assert dict(table.iter_rows())["recall"] == found.recall
-    assert dict(table.iter_rows())["brier"] == found.calibration.brier
-    wide = found.to_frame(level=0.9, resamples=200).set_index("measure")
-    assert wide.loc["mrr", "low"] < found.mrr < wide.loc["mrr", "high"]
+    assert dict(table.iter_rows())["recall"] == evaluation.recall
+    assert dict(table.iter_rows())["brier"] == evaluation.calibration.brier
+    wide = evaluation.to_frame(level=0.9, resamples=200).set_index("measure")
+    assert wide.loc["mrr", "low"] < evaluation.mrr < wide.loc["mrr", "high"]
     assert wide.loc["coverage", ["low", "high"]].isna().all()
-    assert "brier" not in evaluate(*full).to_frame()["measure"].tolist()
+    assert "brier" not in evaluate(*full_lists).to_frame()["measure"].tolist()
 
 
-def test_brier_and_log_score_by_user_are_those_of_the_calibration(full):
-    found = evaluate(with_probability(full), full.train, full.test)
-    assert found.per_user["brier"].value == pytest.approx(found.calibration.brier)
-    assert found.per_user["log_score"].value == pytest.approx(found.calibration.log_score)
+def test_brier_and_log_score_by_user_are_those_of_the_calibration(full_lists):
+    evaluation = evaluate(with_probability(full_lists), full_lists.train, full_lists.test)
+    assert evaluation.per_user["brier"].value == pytest.approx(evaluation.calibration.brier)
+    assert evaluation.per_user["log_score"].value == pytest.approx(evaluation.calibration.log_score)
 
 
-def test_the_result_reads_well(full):
-    text = repr(evaluate(*full))
+def test_the_result_reads_well(full_lists):
+    text = repr(evaluate(*full_lists))
     assert text.startswith("Evaluation(7 hits in 15 recommendations to 5 users, k=3)\n  accuracy")
     assert "0.4667" in text
     assert text.endswith("rare: not among the 2 most clicked of 9 items)")

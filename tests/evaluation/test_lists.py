@@ -14,9 +14,9 @@ def with_probability(case):
     return case.recommendations.assign(probability=np.linspace(0.9, 0.2, len(case.recommendations)))
 
 
-def test_every_kind_of_frame_in_any_order_gives_the_same(full):
-    frame = with_probability(full)
-    expected = evaluate(frame, full.train, full.test).to_dict()
+def test_every_kind_of_frame_in_any_order_gives_the_same(full_lists):
+    frame = with_probability(full_lists)
+    expected = evaluate(frame, full_lists.train, full_lists.test).to_dict()
     assert expected["calibration"]["brier"] > 0
     shuffled = frame.sample(frac=1, random_state=3)
     other = pl.from_pandas(frame)
@@ -27,14 +27,15 @@ def test_every_kind_of_frame_in_any_order_gives_the_same(full):
         pa.Table.from_pandas(frame),
         frame.assign(rank=frame["rank"] * 1.0),
     ):
-        assert evaluate(same, full.train, full.test).to_dict() == expected
+        assert evaluate(same, full_lists.train, full_lists.test).to_dict() == expected
 
 
-def test_test_clicks_may_have_their_users_and_items_in_another_order(full):
-    frame = full.test.to_frame().iloc[::-1]
+def test_test_clicks_may_have_their_users_and_items_in_another_order(full_lists):
+    frame = full_lists.test.to_frame().iloc[::-1]
     turned = Clicks.from_frame(frame)
-    assert turned.items.tolist() != full.test.items.tolist()
-    assert evaluate(full.recommendations, full.train, turned).to_dict() == evaluate(*full).to_dict()
+    assert turned.items.tolist() != full_lists.test.items.tolist()
+    evaluation = evaluate(full_lists.recommendations, full_lists.train, turned)
+    assert evaluation.to_dict() == evaluate(*full_lists).to_dict()
 
 
 def test_ids_of_any_kind():
@@ -44,15 +45,15 @@ def test_ids_of_any_kind():
     assert evaluate(frame, train, test).n_hits == 1
 
 
-def test_a_score_is_not_looked_at(full):
-    frame = full.recommendations.assign(score=-5.0)
-    assert evaluate(frame, full.train, full.test).to_dict() == evaluate(*full).to_dict()
+def test_a_score_is_not_looked_at(full_lists):
+    frame = full_lists.recommendations.assign(score=-5.0)
+    assert evaluate(frame, full_lists.train, full_lists.test).to_dict() == evaluate(*full_lists).to_dict()
 
 
-def test_rounding_beyond_0_and_1_is_put_right(full):
-    frame = full.recommendations.assign(probability=1 + 1e-12)
-    found = evaluate(frame, full.train, full.test).calibration
-    assert found.probability.tolist() == [1.0] * 15
+def test_rounding_beyond_0_and_1_is_put_right(full_lists):
+    frame = full_lists.recommendations.assign(probability=1 + 1e-12)
+    evaluation = evaluate(frame, full_lists.train, full_lists.test)
+    assert evaluation.calibration.probability.tolist() == [1.0] * 15
 
 
 def changed(row, **values):
@@ -90,27 +91,27 @@ def changed(row, **values):
         (lambda frame: frame.to_dict(), r"expected a pandas, polars or Arrow table, got dict"),
     ],
 )
-def test_bad_recommendations_are_refused_with_their_place(full, change, message):
+def test_bad_recommendations_are_refused_with_their_place(full_lists, change, message):
     with pytest.raises(ClicksError, match=message):
-        evaluate(change(with_probability(full)), full.train, full.test)
+        evaluate(change(with_probability(full_lists)), full_lists.train, full_lists.test)
 
 
-def test_longer_lists_than_k_are_refused(full):
+def test_longer_lists_than_k_are_refused(full_lists):
     with pytest.raises(ValueError, match=r"user 'u1' has 3 recommendations, but k is 2. Pass k=3"):
-        evaluate(*full, k=2)
+        evaluate(*full_lists, k=2)
     with pytest.raises(ValueError, match="k must be 1 or more, but it is 0"):
-        evaluate(*full, k=0)
+        evaluate(*full_lists, k=0)
 
 
-def test_bad_test_clicks_are_refused(full):
+def test_bad_test_clicks_are_refused(full_lists):
     def refused(matrix, users, items, message):
         with pytest.raises(ClicksError, match=message):
-            evaluate(full.recommendations, full.train, Clicks.from_matrix(matrix, users, items))
+            evaluate(full_lists.recommendations, full_lists.train, Clicks.from_matrix(matrix, users, items))
 
     refused([[1]], ["u9"], ["a"], "column user: the test clicks do not fit train: the user is not known: 'u9'")
     refused([[1]], ["u1"], ["z"], "column item: the test clicks do not fit train: the item is not known: 'z'")
     refused([[1, 1, 1]], ["u1"], ["d", "b", "a"], "user 'u1' clicked item 'b' in train and in test, and 1 more")
     with pytest.raises(TypeError, match="test must be Clicks or a Simulation, not DataFrame"):
-        evaluate(full.recommendations, full.train, full.test.to_frame())
+        evaluate(full_lists.recommendations, full_lists.train, full_lists.test.to_frame())
     with pytest.raises(TypeError, match="train must be Clicks, not DataFrame"):
-        evaluate(full.recommendations, full.train.to_frame(), full.test)
+        evaluate(full_lists.recommendations, full_lists.train.to_frame(), full_lists.test)

@@ -28,10 +28,10 @@ def test_a_floor_that_one_item_cannot_reach():
         ExposureError, match=r"item 'a' should be shown to 4 users, but only 3 have not clicked it: 1"
     ):
         rerank(clicks, 2, min_exposure={"a": 4, "d": 5})
-    with pytest.raises(ExposureError) as found:
+    with pytest.raises(ExposureError) as caught:
         rerank(clicks, 2, min_exposure={"a": 5, "b": 4})
-    assert found.value.items == ["a", "b"]
-    assert found.value.shortfall == 3
+    assert caught.value.items == ["a", "b"]
+    assert caught.value.shortfall == 3
 
 
 def test_floors_that_are_too_many():
@@ -49,18 +49,18 @@ def test_floors_that_stand_in_each_others_way():
     clicks = clicks_of("cd", "cd", "ab", "ab")
     with pytest.raises(
         ExposureError, match=r"2 items 'a', 'b' should be shown 3 times .* only 2 of .*: 1 too"
-    ) as found:
+    ) as caught:
         rerank(clicks, 1, min_exposure={"a": 1, "b": 2})
-    assert found.value.items == ["a", "b"]
-    assert found.value.shortfall == 1
+    assert caught.value.items == ["a", "b"]
+    assert caught.value.shortfall == 1
 
 
 def test_caps_that_leave_a_user_without():
     """Three users have only d left."""
     clicks = clicks_of("abc", "abc", "abc", "a")
-    with pytest.raises(ExposureError, match=r"3 users .* need 3 .* item 'd', .* allow only 2: 1 too few") as found:
+    with pytest.raises(ExposureError, match=r"3 users .* need 3 .* item 'd', .* allow only 2: 1 too few") as caught:
         rerank(clicks, 1, max_exposure={"d": 2})
-    assert found.value.items == ["d"]
+    assert caught.value.items == ["d"]
 
 
 def test_a_floor_above_a_cap():
