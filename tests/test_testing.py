@@ -8,31 +8,30 @@ from bmcd.errors import ContractError
 from bmcd.testing import check_recommender
 
 
-class Broken(Popularity):
-    """Right, but for what a test puts in the place of `change`."""
+def with_change(change):
+    """A recommender that is right, but for what ``change`` does to its frames."""
 
-    def recommend(self, k=10, users=None, items=None):
-        return self.change(super().recommend(k, users, items), k, users)
+    class Changed(Popularity):
+        def recommend(self, k=10, users=None, items=None):
+            return change(super().recommend(k, users, items), k, users)
+
+    return Changed
 
 
-def broken(change):
-    return type("Broken", (Broken,), {"change": staticmethod(change)})
-
-
-def clicked_item(frame, k, users):
+def with_clicked_item(frame, k, users):
     return frame.assign(
         item=["i05" if rank == 1 else item for rank, item in zip(frame["rank"], frame["item"], strict=True)]
     )
 
 
-def alone_differs(frame, k, users):
+def other_scores_alone(frame, k, users):
     return frame if users is None else frame.assign(score=frame["score"] + 1)
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (clicked_item, "that were clicked|an item twice"),
+        (with_clicked_item, "that were clicked|an item twice"),
         (lambda frame, k, users: frame[frame["rank"] < k], "gets 3 items, not 4"),
         (lambda frame, k, users: frame.assign(rank=frame["rank"] + 1), "has the ranks"),
         (lambda frame, k, users: frame.assign(score=frame["rank"] * 1.0), "best first"),
@@ -43,36 +42,56 @@ def alone_differs(frame, k, users):
         ),
         (lambda frame, k, users: frame.drop(columns="score"), "probability or score"),
         (lambda frame, k, users: frame.sort_values(["rank", "user"]), "come together"),
-        (alone_differs, "what they get together"),
+        (other_scores_alone, "what they get together"),
     ],
 )
-def test_every_breach_is_noticed(change, message):
+def test_every_wrong_frame_is_noticed(change, message):
     with pytest.raises(ContractError, match=message):
-        check_recommender(broken(change))
+        check_recommender(with_change(change))
 
 
-def test_a_model_that_remembers_or_meddles_is_noticed():
-    class Remembers(Popularity):
-        def fit(self, clicks, **options):
-            self.first = getattr(self, "first", clicks)
-            return super().fit(self.first, **options)
+class Remembers(Popularity):
+    """It stays with the clicks it was fitted to first."""
 
-    class ReturnsNothing(Popularity):
-        def fit(self, clicks, **options):
-            super().fit(clicks, **options)
+    def fit(self, clicks, **options):
+        self.first = getattr(self, "first", clicks)
+        return super().fit(self.first, **options)
 
-    class Permissive(Popularity):
-        def recommend(self, k=10, users=None, items=None):
-            try:
-                return super().recommend(k, users, items)
-            except (ValueError, KeyError):
-                return pd.DataFrame()
 
-    for model, message in (
-        (Remembers, None),
+class ReturnsNothing(Popularity):
+    def fit(self, clicks, **options):
+        super().fit(clicks, **options)
+
+
+class ForgetsAClick(Popularity):
+    """It changes the caller's clicks."""
+
+    def fit(self, clicks, **options):
+        clicks.matrix.data[0] = False
+        return super().fit(clicks, **options)
+
+
+class NeverRefuses(Popularity):
+    def recommend(self, k=10, users=None, items=None):
+        try:
+            return super().recommend(k, users, items)
+        except (ValueError, KeyError):
+            return pd.DataFrame()
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        (Remembers, "gets|come together|like a new one"),
         (ReturnsNothing, "return the model"),
-        (Permissive, "must be an error"),
-    ):
-        with pytest.raises((ContractError, KeyError), match=message):
-            check_recommender(model)
-    check_recommender(Popularity)  # and what is right passes
+        (ForgetsAClick, "not change the clicks"),
+        (NeverRefuses, "must be an error"),
+    ],
+)
+def test_a_model_that_breaks_the_contract_is_noticed(model, message):
+    with pytest.raises(ContractError, match=message):
+        check_recommender(model)
+
+
+def test_a_model_that_keeps_the_contract_passes():
+    check_recommender(Popularity)

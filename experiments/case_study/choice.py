@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bmcd.clusters.choice import make_table
+from bmcd.clusters.choose import criteria_table, within_one_standard_error
 from bmcd.clusters.curves import find_elbow
-from bmcd.clusters.held_out_users import log_mean
 from experiments.tasks import Result
 
 if TYPE_CHECKING:
@@ -42,13 +41,12 @@ def choose(curve: Result, scores: Mapping[int, Result]) -> Choice:
     # Chains are as long as each other, so the mean over draws is that over the means of chains.
     by_chain = {c: np.array(score["by_chain"])[:, :, None] for c, score in sorted(scores.items())}
     within = {c: np.array(scores[c]["within"]) for c in by_chain}
-    mean = {c: log_mean(values, axis=(1, 2)) for c, values in by_chain.items()}
-    table = make_table(mean, by_chain, within, {c: inertia.get(c, float("nan")) for c in by_chain})
+    table = criteria_table(by_chain, within, {c: inertia.get(c, float("nan")) for c in by_chain})
     return Choice(
         inertia=inertia,
         elbow=elbow,
         larger=None if elbow is None else min((c for c in by_chain if c > elbow), default=max(by_chain)),
         held_out=table,
         best=list(by_chain)[int(table["held_out"].argmax())],
-        recommended=int(table.index[table["behind"] <= table["behind_se"]].min()),
+        recommended=within_one_standard_error(table),
     )

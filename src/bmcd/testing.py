@@ -1,4 +1,4 @@
-"""What every recommender here must do: a contract that BMCD and its rivals are held to, and yours can be.
+"""The contract that BMCD and its rivals keep, as a check that any other recommender can be put through.
 
 >>> from bmcd import BMCD, testing
 >>> testing.check_recommender(lambda: BMCD(2), fit={"draws": 5, "warmup": 5, "chains": 2})
@@ -16,9 +16,14 @@ from bmcd.errors import ContractError
 
 __all__ = ["ContractError", "check_recommender", "example_clicks"]
 
+Rows = Mapping[str, list[Any]]
+"""A frame as lists by the name of the column."""
+
 
 def example_clicks(seed: int = 0, n_users: int = 60, n_items: int = 12) -> Clicks:
-    """Two tastes, ids that are not in order; one user has clicked all items but two, another a single one.
+    """Return clicks of users with one of two tastes, whose ids are not in order.
+
+    The first user has clicked all items but two, and the second a single one.
 
     >>> example_clicks()
     Clicks(60 users x 12 items, 257 clicks)
@@ -41,8 +46,8 @@ def check_recommender(
 ) -> None:
     """Raise `ContractError` unless what ``make()`` returns keeps the contract.
 
-    ``fit(clicks, **fit)`` returns the model itself and leaves the clicks as they were. ``recommend(k)`` returns a
-    frame with the columns user, item, rank, and probability or score, in which:
+    ``fit(clicks, **fit)`` returns the model itself and does not change the clicks. ``recommend(k)`` returns a frame
+    with the columns user, item, rank, and probability or score, in which:
 
     * users come in the order asked for, each with ranks 1, 2, ..., best first, and no item twice;
     * clicked items never come back; there are k rows, or as many as there are unclicked items;
@@ -53,16 +58,15 @@ def check_recommender(
     * asking twice gives the same, and a model fitted again has forgotten what it was fitted to before;
     * an unknown user or item, or a k below 1, is an error.
     """
-    clicks = clicks or example_clicks()
-    options = dict(fit or {})
-    before = (clicks.matrix.copy(), clicks.users.copy(), clicks.items.copy())
+    clicks, options = clicks or example_clicks(), dict(fit or {})
+    before, matrix = clicks.fingerprint(), clicks.matrix.toarray()
     model = make()
     _need(model.fit(clicks, **options) is model, "fit must return the model itself")
-    same = not (clicks.matrix.toarray() != before[0].toarray()).any() and (clicks.users == before[1]).all()
-    _need(same and (clicks.items == before[2]).all(), "fit must not change the clicks")
-    together = model.recommend(k)
-    _check_lists(together, clicks, clicks.users.tolist(), k, clicks.items.tolist())
-    _equal(model.recommend(k), together, "asking twice must give the same")
+    same = clicks.fingerprint() == before and (clicks.matrix.toarray() == matrix).all()
+    _need(same, "fit must not change the clicks")
+    together = _rows(model.recommend(k))
+    _check_lists(together, clicks, k)
+    _check_equal(_rows(model.recommend(k)), together, "asking twice must give the same")
     _check_users(model, together, clicks, k)
     _check_items(model, clicks, k)
     _check_refit(make, model, clicks, options, k)
@@ -74,104 +78,90 @@ def check_recommender(
         raise ContractError(f"recommend({bad}) must be an error")
 
 
-def _check_lists(frame: Any, clicks: Clicks, users: list[Any], k: int, allowed: list[Any]) -> None:
-    rows = _rows(frame)
-    value = _value(rows)
+def _check_lists(
+    rows: Rows, clicks: Clicks, k: int, *, users: list[Any] | None = None, items: list[Any] | None = None
+) -> None:
+    """Check the lists of some users (by default all), from some items (by default all)."""
+    value = _value_column(rows)
     columns = ["user", "item", *(["title"] if clicks.titles is not None else []), "rank", value]
     _need(list(rows)[: len(columns)] == columns, f"the columns must begin with {columns}, not {list(rows)}")
-    by_user: dict[Any, list[int]] = {}
-    for row, user in enumerate(rows["user"]):
-        by_user.setdefault(user, []).append(row)
-    place = {own: i for i, own in enumerate(clicks.users.tolist())}
-    matrix, items = clicks.matrix.toarray(), clicks.items.tolist()
-    expected = []
-    for user in users:
-        clicked = {items[i] for i in np.flatnonzero(matrix[place[user]])}
-        left = [item for item in allowed if item not in clicked]
-        at = by_user.get(user, [])
-        got = [rows["item"][row] for row in at]
-        _need(not clicked & set(got), f"user {user!r} gets items that were clicked: {clicked & set(got)}")
-        _need(set(got) <= set(left), f"user {user!r} gets items that were not asked for: {set(got) - set(left)}")
-        _need(len(set(got)) == len(got), f"user {user!r} gets an item twice: {got}")
-        wanted = min(k, len(left))
-        _need(len(got) == wanted, f"user {user!r} gets {len(got)} items, not {wanted}")
-        ranks = [rows["rank"][row] for row in at]
+    users = clicks.users.tolist() if users is None else users
+    allowed = set(clicks.items.tolist() if items is None else items)
+    in_order = []
+    for user, row in zip(users, clicks.rows_of(users), strict=True):
+        clicked = set(clicks.items[clicks.matrix[[row]].indices].tolist())
+        places = [place for place, other in enumerate(rows["user"]) if other == user]
+        shown, ranks = ([rows[name][place] for place in places] for name in ("item", "rank"))
+        values = np.array([rows[value][place] for place in places], float)
+        _need(clicked.isdisjoint(shown), f"user {user!r} gets items that were clicked: {clicked & set(shown)}")
+        _need(allowed.issuperset(shown), f"user {user!r} gets items not asked for: {set(shown) - allowed}")
+        _need(len(set(shown)) == len(shown), f"user {user!r} gets an item twice: {shown}")
+        n_expected = min(k, len(allowed - clicked))
+        _need(len(shown) == n_expected, f"user {user!r} gets {len(shown)} items, not {n_expected}")
         _need(ranks == list(range(1, len(ranks) + 1)), f"user {user!r} has the ranks {ranks}")
-        values = np.array([rows[value][row] for row in at], float)
-        _need(bool(np.isfinite(values).all()), f"user {user!r} has a {value} that is not finite: {values}")
-        _need(bool((np.diff(values) <= 1e-6).all()), f"user {user!r} does not get the best first: {values}")
+        _need(np.isfinite(values).all(), f"user {user!r} has a {value} that is not finite: {values}")
+        _need((np.diff(values) <= 1e-6).all(), f"user {user!r} does not get the best first: {values}")
         if value == "probability":
-            inside = bool(((values >= 0) & (values <= 1)).all())
-            _need(inside and values.sum() <= k + 1e-9, f"user {user!r} has the probabilities {values}")
-        expected += [user] * len(at)
-    _need(rows["user"] == expected, "users must come together, and in the order asked for")
+            inside = ((values >= 0) & (values <= 1)).all() and values.sum() <= k + 1e-9
+            _need(inside, f"user {user!r} has the probabilities {values}")
+        in_order += [user] * len(places)
+    _need(rows["user"] == in_order, "users must come together, and in the order asked for")
 
 
-def _check_users(model: Any, together: Any, clicks: Clicks, k: int) -> None:
+def _check_users(model: Any, together: Rows, clicks: Clicks, k: int) -> None:
     users = clicks.users.tolist()
-    rows = _rows(together)
-    mixed = users[::-3] + users[1:4]
-    mixed = list(dict.fromkeys(mixed))
-    _check_lists(model.recommend(k, users=mixed), clicks, mixed, k, clicks.items.tolist())
+    mixed = list(dict.fromkeys(users[::-3] + users[1:4]))
+    _check_lists(_rows(model.recommend(k, users=mixed)), clicks, k, users=mixed)
     for chosen in (mixed, users[:1], users[1:2]):
-        got = _rows(model.recommend(k, users=chosen))
-        want: dict[str, list[Any]] = {name: [] for name in rows}
-        for user in chosen:
-            at = [row for row, other in enumerate(rows["user"]) if other == user]
-            for name, values in rows.items():
-                want[name] += [values[row] for row in at]
-        _equal_rows(got, want, "users asked for alone must get what they get together")
+        places = [place for user in chosen for place, other in enumerate(together["user"]) if other == user]
+        expected = {name: [values[place] for place in places] for name, values in together.items()}
+        message = "users asked for alone must get what they get together"
+        _check_equal(_rows(model.recommend(k, users=chosen)), expected, message)
 
 
 def _check_items(model: Any, clicks: Clicks, k: int) -> None:
-    some = clicks.items.tolist()[::2]
-    frame = model.recommend(k, items=some)
-    _check_lists(frame, clicks, clicks.users.tolist(), k, some)
-    _equal(model.recommend(k, items=some[::-1]), frame, "the order of items= must not matter")
+    half = clicks.items.tolist()[::2]
+    rows = _rows(model.recommend(k, items=half))
+    _check_lists(rows, clicks, k, items=half)
+    _check_equal(_rows(model.recommend(k, items=half[::-1])), rows, "the order of items= must not matter")
 
 
 def _check_refit(make: Callable[[], Any], model: Any, clicks: Clicks, options: dict[str, Any], k: int) -> None:
     other = example_clicks(seed=1, n_users=clicks.n_users + 5, n_items=max(clicks.n_items - 2, 8))
-    model.fit(other, **options)
-    again = model.recommend(k)
-    _check_lists(again, other, other.users.tolist(), k, other.items.tolist())
-    _equal(again, make().fit(other, **options).recommend(k), "a model fitted again must be like a new one")
-    titled = other.with_titles({own: f"Title of {own}" for own in other.items.tolist()})
-    frame = model.fit(titled, **options).recommend(k)
-    _check_lists(frame, titled, titled.users.tolist(), k, titled.items.tolist())
-    rows = _rows(frame)
-    right = [f"Title of {item}" for item in rows["item"]]
-    _need(rows["title"] == right, "titles must be those of the items")
+    again, new = (_rows(each.fit(other, **options).recommend(k)) for each in (model, make()))
+    _check_lists(again, other, k)
+    _check_equal(again, new, "a model fitted again must be like a new one")
+    titled = other.with_titles({item: f"Title of {item}" for item in other.items.tolist()})
+    rows = _rows(model.fit(titled, **options).recommend(k))
+    _check_lists(rows, titled, k)
+    _need(rows["title"] == [f"Title of {item}" for item in rows["item"]], "titles must be those of the items")
 
 
-def _rows(frame: Any) -> dict[str, list[Any]]:
+def _rows(frame: Any) -> Rows:
     import narwhals as nw
 
-    found: dict[str, list[Any]] = nw.from_native(frame).to_dict(as_series=False)
-    return found
+    columns: Rows = nw.from_native(frame).to_dict(as_series=False)
+    return columns
 
 
-def _value(rows: Mapping[str, list[Any]]) -> str:
-    found = [name for name in ("probability", "score") if name in rows]
-    _need(len(found) == 1, f"there must be a column probability or score: {list(rows)}")
-    return found[0]
+def _value_column(rows: Rows) -> str:
+    names = [name for name in ("probability", "score") if name in rows]
+    _need(len(names) == 1, f"there must be a column probability or score: {list(rows)}")
+    return names[0]
 
 
-def _equal(one: Any, two: Any, what: str) -> None:
-    _equal_rows(_rows(one), _rows(two), what)
+def _check_equal(rows: Rows, expected: Rows, message: str) -> None:
+    _need(list(rows) == list(expected), f"{message}: the columns differ, {list(rows)} and {list(expected)}")
+    for name, values in rows.items():
+        same = len(values) == len(expected[name]) and all(map(_is_close, values, expected[name]))
+        _need(same, f"{message}: {name} differs")
 
 
-def _equal_rows(one: Mapping[str, list[Any]], two: Mapping[str, list[Any]], what: str) -> None:
-    _need(list(one) == list(two), f"{what}: the columns differ, {list(one)} and {list(two)}")
-    for name, values in one.items():
-        others = two[name]
-        same = len(values) == len(others) and all(
-            a == b or (isinstance(a, float) and (abs(a - b) <= 1e-9 * max(1.0, abs(a)) or (a != a and b != b)))
-            for a, b in zip(values, others, strict=True)
-        )
-        _need(same, f"{what}: {name} differs")
+def _is_close(a: Any, b: Any) -> bool:
+    """Return whether two values are equal, two numbers up to rounding; NaN equals NaN."""
+    return bool(a == b or (isinstance(a, float) and (abs(a - b) <= 1e-9 * max(1.0, abs(a)) or (a != a and b != b))))
 
 
-def _need(true: bool, otherwise: str) -> None:
-    if not true:
-        raise ContractError(otherwise)
+def _need(kept: Any, message: str) -> None:
+    if not kept:
+        raise ContractError(message)

@@ -76,6 +76,12 @@ def test_users_and_items_without_clicks_are_no_trouble(make):
     assert np.isfinite(frame["score"]).all()
 
 
+def test_no_users_get_an_empty_frame_with_all_columns(make):
+    frame = make().fit(example_clicks()).recommend(3, users=[])
+    assert frame.columns.tolist() == ["user", "item", "rank", "score"]
+    assert frame.empty
+
+
 def test_frames_are_clicks_too(make):
     clicks = example_clicks()
     frame = make().fit(clicks.to_frame()).recommend(2)

@@ -30,7 +30,7 @@ def make_case() -> Callable[..., Case]:
 
 
 @pytest.fixture
-def full() -> Case:
+def full_lists() -> Case:
     """Five users with three recommendations each; the case other libraries were asked about."""
     return build(
         "abcdefghi",
@@ -41,7 +41,7 @@ def full() -> Case:
 
 
 @pytest.fixture
-def ragged() -> Case:
+def ragged_lists() -> Case:
     """Lists of 2, 1, 1 and 0; cem has no test clicks, dot no recommendations, and nobody clicked c, d or e."""
     return build(
         "abcde",

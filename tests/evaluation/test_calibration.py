@@ -1,4 +1,4 @@
-"""Calibration and cut-offs against numbers worked out by hand, other libraries, and brute force."""
+"""Calibration against numbers worked out by hand, other libraries, and its definition."""
 
 import json
 
@@ -10,7 +10,7 @@ from sklearn.calibration import calibration_curve
 from sklearn.metrics import brier_score_loss, log_loss
 
 import bmcd
-from bmcd.evaluation import Calibration, cutoff_for, cutoff_table
+from bmcd.evaluation import Calibration, cutoff_for
 
 P = np.repeat([0.1, 0.2, 0.3, 0.6], 10)
 HIT = np.concatenate([np.arange(10) < hits for hits in (2, 2, 4, 5)])
@@ -18,45 +18,45 @@ HIT = np.concatenate([np.arange(10) < hits for hits in (2, 2, 4, 5)])
 
 def test_by_hand():
     """Two bins of width 0.5: 0.2 and 0.4 with one hit, 0.6 and 1 with one hit."""
-    found = Calibration.of([0.2, 0.4, 0.6, 1.0], [False, True, False, True], bin_width=0.5)
-    assert found.lower.tolist() == [0, 0.5]
-    assert found.upper.tolist() == [0.5, 1]
-    assert found.bin_n.tolist() == [2, 2]
-    assert found.bin_probability.tolist() == pytest.approx([0.3, 0.8])
-    assert found.bin_hit_rate.tolist() == [0.5, 0.5]
-    assert found.brier == pytest.approx((0.04 + 0.36 + 0.36 + 0) / 4)
-    assert found.reliability == pytest.approx((0.2**2 + 0.3**2) / 2)
-    assert found.resolution == 0
-    assert found.uncertainty == 0.25
+    calibration = Calibration.of([0.2, 0.4, 0.6, 1.0], [False, True, False, True], bin_width=0.5)
+    assert calibration.lower.tolist() == [0, 0.5]
+    assert calibration.upper.tolist() == [0.5, 1]
+    assert calibration.bin_n.tolist() == [2, 2]
+    assert calibration.bin_probability.tolist() == pytest.approx([0.3, 0.8])
+    assert calibration.bin_hit_rate.tolist() == [0.5, 0.5]
+    assert calibration.brier == pytest.approx((0.04 + 0.36 + 0.36 + 0) / 4)
+    assert calibration.reliability == pytest.approx((0.2**2 + 0.3**2) / 2)
+    assert calibration.resolution == 0
+    assert calibration.uncertainty == 0.25
     # Probabilities lie 0.1 and 0.2 off their bin's mean, on the side of the hit, which lies 0.5 off.
-    assert found.within_bin == pytest.approx((0.01 + 0.04) / 2 - 2 * (0.1 * 0.5 + 0.2 * 0.5) / 2)
-    assert found.expected_calibration_error == pytest.approx((0.2 + 0.3) / 2)
-    assert found.log_score == pytest.approx(-np.log([0.8, 0.4, 0.4, 1]).mean())
-    assert (found.mean_probability, found.hit_rate) == (pytest.approx(0.55), 0.5)
+    assert calibration.within_bin == pytest.approx((0.01 + 0.04) / 2 - 2 * (0.1 * 0.5 + 0.2 * 0.5) / 2)
+    assert calibration.expected_calibration_error == pytest.approx((0.2 + 0.3) / 2)
+    assert calibration.log_score == pytest.approx(-np.log([0.8, 0.4, 0.4, 1]).mean())
+    assert (calibration.mean_probability, calibration.hit_rate) == (pytest.approx(0.55), 0.5)
 
 
 def test_other_libraries_say_the_same():
     """model-diagnostics 1.5.0 (decompose: its recalibrated values are the bins' hit rates, since these rise);
     ECE with 10 bins: pycalib 0.1.0.dev6 and uncertainty-calibration 0.1.4. Asked once."""
-    found = Calibration.of(P, HIT, bin_width=0.1)
-    assert found.brier == pytest.approx(0.21)
-    assert found.reliability == pytest.approx(0.0075)
-    assert found.resolution == pytest.approx(0.016875)
-    assert found.uncertainty == pytest.approx(0.219375)
-    assert found.within_bin == pytest.approx(0, abs=1e-15)
-    assert found.expected_calibration_error == pytest.approx(0.07499999999999998)
+    calibration = Calibration.of(P, HIT, bin_width=0.1)
+    assert calibration.brier == pytest.approx(0.21)
+    assert calibration.reliability == pytest.approx(0.0075)
+    assert calibration.resolution == pytest.approx(0.016875)
+    assert calibration.uncertainty == pytest.approx(0.219375)
+    assert calibration.within_bin == pytest.approx(0, abs=1e-15)
+    assert calibration.expected_calibration_error == pytest.approx(0.07499999999999998)
 
 
 def test_scikit_learn_says_the_same(rotating_seed):
     rng = np.random.default_rng(rotating_seed)
     p = rng.beta(3, 7, 5000)
     hit = rng.random(5000) < p
-    found = Calibration.of(p, hit)
+    calibration = Calibration.of(p, hit)
     rate, mean = calibration_curve(hit, p, n_bins=100, strategy="uniform")
-    assert found.bin_hit_rate == pytest.approx(rate)
-    assert found.bin_probability == pytest.approx(mean)
-    assert found.brier == pytest.approx(brier_score_loss(hit, p))
-    assert found.log_score == pytest.approx(log_loss(hit, p))
+    assert calibration.bin_hit_rate == pytest.approx(rate)
+    assert calibration.bin_probability == pytest.approx(mean)
+    assert calibration.brier == pytest.approx(brier_score_loss(hit, p))
+    assert calibration.log_score == pytest.approx(log_loss(hit, p))
 
 
 def test_an_impossible_hit_has_a_finite_log_score_as_in_scikit_learn():
@@ -70,23 +70,23 @@ outcomes = st.lists(st.tuples(probabilities, st.booleans()), min_size=1, max_siz
 @given(outcomes, st.sampled_from([0.01, 0.05, 0.1, 0.25, 1.0]))
 def test_the_parts_of_the_brier_score_add_up_and_bins_hold_what_they_say(pairs, width):
     p, hit = (np.array(side) for side in zip(*pairs, strict=True))
-    found = Calibration.of(p, hit, width)
-    assert found.brier == pytest.approx(
-        found.reliability - found.resolution + found.uncertainty + found.within_bin, abs=1e-12
-    )
-    for lower, upper, n, rate in zip(found.lower, found.upper, found.bin_n, found.bin_hit_rate, strict=True):
+    calibration = Calibration.of(p, hit, width)
+    total = calibration.reliability - calibration.resolution + calibration.uncertainty + calibration.within_bin
+    assert calibration.brier == pytest.approx(total, abs=1e-12)
+    bins = (calibration.lower, calibration.upper, calibration.bin_n, calibration.bin_hit_rate)
+    for lower, upper, n, rate in zip(*bins, strict=True):
         inside = (lower <= p) & ((p < upper) | ((upper == 1) & (p == 1)))
         assert n == inside.sum()
         assert rate == pytest.approx(hit[inside].mean())
-    assert found.bin_n.sum() == len(p)
+    assert calibration.bin_n.sum() == len(p)
 
 
 def test_bins_start_where_decimals_say():
     """0.29 / 0.01 and 3 * 0.1 are not what they seem in binary; 0.29 must open its bin all the same."""
     p = np.arange(100) / 100
-    found = Calibration.of(p, np.zeros(100, dtype=bool))
-    assert found.bin_n.tolist() == [1] * 100
-    assert found.lower.tolist() == p.tolist()
+    calibration = Calibration.of(p, np.zeros(100, dtype=bool))
+    assert calibration.bin_n.tolist() == [1] * 100
+    assert calibration.lower.tolist() == p.tolist()
 
 
 @pytest.mark.parametrize("width", [0, -0.1, 0.3, 2, float("nan")])
@@ -95,80 +95,11 @@ def test_a_bin_width_that_does_not_divide_1_is_refused(width):
         Calibration.of([0.5], [True], width)
 
 
-@pytest.mark.parametrize(
-    ("p", "hit", "message"),
-    [
-        ([0.5], [True, False], r"shapes are \(1,\) and \(2,\)"),
-        ([], [], "not empty"),
-        ([1.5], [True], "between 0 and 1, but there is 1.5"),
-        ([float("nan")], [True], "between 0 and 1, but there is nan"),
-        ([0.5], [2], "True or False"),
-    ],
-)
-def test_bad_arrays_are_refused(p, hit, message):
-    for function in (Calibration.of, cutoff_table, lambda a, b: cutoff_for(a, b, 0.5, min_kept=1)):
-        with pytest.raises(ValueError, match=message):
-            function(p, hit)
-
-
-def test_cutoff_table_by_hand():
-    table = cutoff_table(P, HIT, [0.0, 0.2, 0.25, 0.6, 0.7])
-    assert table["cutoff"].tolist() == [0.0, 0.2, 0.25, 0.6, 0.7]
-    assert table["n"].tolist() == [40, 30, 20, 10, 0]  # 0.2 itself is kept by the cut-off 0.2
-    assert table["share"].tolist() == [1, 0.75, 0.5, 0.25, 0]
-    assert table["accuracy"].tolist()[:4] == pytest.approx([13 / 40, 11 / 30, 9 / 20, 1 / 2])
-    assert np.isnan(table["accuracy"].iloc[4])
-    polars = cutoff_table(P, HIT, [0.2, 0.7], library="polars")
-    assert polars["accuracy"].to_list() == [pytest.approx(11 / 30), None]
-
-
-def test_cutoffs_without_being_given_are_those_of_the_papers_tables():
-    """Multiples of 0.05, from the last that keeps everything to the last that keeps anything."""
-    assert cutoff_table([0.11, 0.27], [0, 1])["cutoff"].tolist() == [0.1, 0.15, 0.2, 0.25]
-    assert cutoff_table([0.01], [0])["cutoff"].tolist() == [0]
-    assert cutoff_table([1.0], [1])["cutoff"].tolist() == [1]
-    assert cutoff_table([0.3, 0.35], [0, 1])["n"].tolist() == [2, 1]
-
-
-def test_cutoffs_must_be_numbers():
-    with pytest.raises(ValueError, match="cutoffs must be numbers"):
-        cutoff_table(P, HIT, [0.1, float("nan")])
-
-
-def test_cutoff_for_by_hand():
-    assert cutoff_for(P, HIT, 0.3, min_kept=1) == 0.0  # all of them reach 0.325
-    assert cutoff_for(P, HIT, 0.36, min_kept=1) == 0.2
-    assert cutoff_for(P, HIT, 0.45, min_kept=1) == 0.3
-    assert cutoff_for(P, HIT, 0.5, min_kept=10) == 0.6
-    with pytest.raises(ValueError, match=r"best is 0.4500, with cut-off 0.3000, which keeps 20 of 40"):
-        cutoff_for(P, HIT, 0.5, min_kept=11)
-    with pytest.raises(ValueError, match=r"no cut-off reaches a hit rate of 0.9: the best is 0.5"):
-        cutoff_for(P, HIT, 0.9, min_kept=1)
-    with pytest.raises(ValueError, match="hit_rate must be between 0 and 1"):
-        cutoff_for(P, HIT, 30)
-    with pytest.raises(ValueError, match="min_kept must be 1 to 40"):
-        cutoff_for(P, HIT, 0.3, min_kept=41)
-
-
-@given(outcomes, st.floats(0, 1), st.integers(1, 5))
-def test_cutoff_for_is_the_smallest_that_will_do(pairs, wanted, min_kept):
-    p, hit = (np.array(side) for side in zip(*pairs, strict=True))
-    min_kept = min(min_kept, len(p))
-    kept = {cut: hit[p >= cut] for cut in np.unique(p)}
-    good = [cut for cut, own in kept.items() if len(own) >= min_kept and own.sum() / len(own) >= wanted]
-    if not good:
-        with pytest.raises(ValueError, match="no cut-off reaches"):
-            cutoff_for(p, hit, wanted, min_kept=min_kept)
-        return
-    cut = cutoff_for(p, hit, wanted, min_kept=min_kept)
-    assert cut == (0 if good[0] == p.min() else good[0])
-
-
 def test_to_frame_and_to_dict():
-    found = Calibration.of(P, HIT, 0.1)
-    assert found.to_frame().columns.tolist() == ["lower", "upper", "n", "probability", "hit_rate"]
-    assert found.to_frame("pyarrow")["n"].to_pylist() == [10] * 4
-    again = json.loads(json.dumps(found.to_dict(), allow_nan=False))
+    calibration = Calibration.of(P, HIT, 0.1)
+    assert calibration.to_frame().columns.tolist() == ["lower", "upper", "n", "probability", "hit_rate"]
+    assert calibration.to_frame("pyarrow")["n"].to_pylist() == [10] * 4
+    again = json.loads(json.dumps(calibration.to_dict(), allow_nan=False))
     assert again["bins"][3] == {
         "lower": 0.6,
         "upper": 0.7,
@@ -177,8 +108,8 @@ def test_to_frame_and_to_dict():
         "hit_rate": 0.5,
     }
     assert again["cutoffs"][2] == {"cutoff": 0.2, "n": 30, "share": 0.75, "accuracy": pytest.approx(11 / 30)}
-    assert found.cutoff_for(0.45, min_kept=20) == cutoff_for(P, HIT, 0.45, min_kept=20) == 0.3
-    assert found.cutoff_table([0.2])["n"].tolist() == [30]
+    assert calibration.cutoff_for(0.45, min_kept=20) == cutoff_for(P, HIT, 0.45, min_kept=20) == 0.3
+    assert calibration.cutoff_table([0.2])["n"].tolist() == [30]
 
 
 def test_the_true_probabilities_of_a_simulation_are_calibrated(rotating_seed):
@@ -193,7 +124,8 @@ def test_the_true_probabilities_of_a_simulation_are_calibrated(rotating_seed):
     items = np.argsort(-p, axis=1)[:, :5]
     frame = pd.DataFrame({"user": np.repeat(sim.clicks.users, 5), "item": items.ravel()})
     frame["rank"], frame["probability"] = np.tile(np.arange(1, 6), 2000), np.take_along_axis(p, items, 1).ravel()
-    found = bmcd.evaluate(frame, sim.clicks, sim)
-    off = found.per_user["accuracy"].numerator - found.calibration.probability.reshape(2000, 5).sum(axis=1)
+    evaluation = bmcd.evaluate(frame, sim.clicks, sim)
+    expected = evaluation.calibration.probability.reshape(2000, 5).sum(axis=1)
+    off = evaluation.per_user["accuracy"].numerator - expected
     assert abs(off.mean()) < 5 * off.std(ddof=1) / np.sqrt(2000)
-    assert found.accuracy == pytest.approx(found.calibration.hit_rate)
+    assert evaluation.accuracy == pytest.approx(evaluation.calibration.hit_rate)

@@ -15,7 +15,7 @@ from bmcd.evaluation.metrics import PerUser
 N_USERS, N_ITEMS = 400, 12
 
 
-def world():
+def make_clicks():
     """Each user clicked item 0, and a random half of the items 1 to 10 later."""
     rng = np.random.default_rng(1)
     test = np.zeros((N_USERS, N_ITEMS), dtype=bool)
@@ -25,7 +25,7 @@ def world():
     return Clicks.from_matrix(train), Clicks.from_matrix(test)
 
 
-def lists(test, seed, skill, longest=4, same_length=False):
+def make_lists(test, seed, skill, longest=4, same_length=False):
     """Random lists of random length, in which liked items come first the more, the more skill."""
     rng = np.random.default_rng(seed)
     score = rng.random((N_USERS, N_ITEMS)) + skill * test.matrix.toarray()
@@ -36,9 +36,9 @@ def lists(test, seed, skill, longest=4, same_length=False):
     return pd.DataFrame(rows, columns=["user", "item", "rank"])
 
 
-TRAIN, TEST = world()
-GOOD = evaluate(lists(TEST, 2, skill=0.3), TRAIN, TEST, k=4)
-POOR = evaluate(lists(TEST, 3, skill=0.0), TRAIN, TEST, k=4)
+TRAIN, TEST = make_clicks()
+GOOD = evaluate(make_lists(TEST, 2, skill=0.3), TRAIN, TEST, k=4)
+POOR = evaluate(make_lists(TEST, 3, skill=0.0), TRAIN, TEST, k=4)
 
 
 def test_accuracy_with_lists_of_different_lengths_has_the_interval_scipy_gives():
@@ -58,19 +58,19 @@ def test_accuracy_with_lists_of_different_lengths_has_the_interval_scipy_gives()
         method="percentile",
         random_state=np.random.default_rng(0),
     )
-    found = GOOD.interval("accuracy", resamples=4000, seed=5)
-    assert found.value == GOOD.accuracy == pytest.approx(numerator.sum() / denominator.sum())
-    assert found.standard_error == pytest.approx(other.standard_error, rel=0.08)
+    result = GOOD.interval("accuracy", resamples=4000, seed=5)
+    assert result.value == GOOD.accuracy == pytest.approx(numerator.sum() / denominator.sum())
+    assert result.standard_error == pytest.approx(other.standard_error, rel=0.08)
     ends = other.confidence_interval
     # An end of a 95 % interval from 4,000 resamples has a standard error of 0.043 standard errors.
-    assert found.low == pytest.approx(ends.low, abs=0.3 * found.standard_error)
-    assert found.high == pytest.approx(ends.high, abs=0.3 * found.standard_error)
+    assert result.low == pytest.approx(ends.low, abs=0.3 * result.standard_error)
+    assert result.high == pytest.approx(ends.high, abs=0.3 * result.standard_error)
 
 
 def test_a_mean_over_users_has_the_standard_error_of_a_mean():
-    found = GOOD.interval("mrr", resamples=4000)
+    result = GOOD.interval("mrr", resamples=4000)
     values = GOOD.per_user["mrr"].numerator
-    assert found.standard_error == pytest.approx(values.std() / np.sqrt(N_USERS), rel=0.06)
+    assert result.standard_error == pytest.approx(values.std() / np.sqrt(N_USERS), rel=0.06)
 
 
 def test_intervals_depend_on_the_seed_alone_and_not_on_the_company():
@@ -105,42 +105,42 @@ def test_bad_arguments_of_intervals():
 
 
 def test_a_better_model_is_found_to_be_better():
-    found = paired_difference(GOOD, POOR)
-    assert (found.a, found.b, found.n_users) == (GOOD.accuracy, POOR.accuracy, N_USERS)
-    assert found.difference == pytest.approx(GOOD.accuracy - POOR.accuracy)
-    assert 0 < found.low < found.difference < found.high
-    assert found.p_value < 1e-4
+    result = paired_difference(GOOD, POOR)
+    assert (result.a, result.b, result.n_users) == (GOOD.accuracy, POOR.accuracy, N_USERS)
+    assert result.difference == pytest.approx(GOOD.accuracy - POOR.accuracy)
+    assert 0 < result.low < result.difference < result.high
+    assert result.p_value < 1e-4
     back = paired_difference(POOR, GOOD)
-    assert (back.difference, back.p_value) == (pytest.approx(-found.difference), pytest.approx(found.p_value))
-    assert (back.low, back.high) == (pytest.approx(-found.high), pytest.approx(-found.low))
-    assert str(found).startswith(f"accuracy: {found.a:.4f} - {found.b:.4f} = +")
+    assert (back.difference, back.p_value) == (pytest.approx(-result.difference), pytest.approx(result.p_value))
+    assert (back.low, back.high) == (pytest.approx(-result.high), pytest.approx(-result.low))
+    assert str(result).startswith(f"accuracy: {result.a:.4f} - {result.b:.4f} = +")
 
 
 def test_a_model_does_not_differ_from_itself():
     for test in ("t", "permutation"):
-        found = paired_difference(GOOD, GOOD, "recall", test=test)
-        assert (found.difference, found.low, found.high, found.p_value) == (0, 0, 0, 1)
+        result = paired_difference(GOOD, GOOD, "recall", test=test)
+        assert (result.difference, result.low, result.high, result.p_value) == (0, 0, 0, 1)
 
 
 def test_a_difference_that_is_the_same_for_everybody_is_certain():
     train = Clicks.from_matrix([[1, 0, 0]] * 9)
     test = Clicks.from_matrix([[0, 1, 0]] * 9)
     right, wrong = (pd.DataFrame({"user": range(9), "item": item, "rank": 1}) for item in (1, 2))
-    found = paired_difference(evaluate(right, train, test), evaluate(wrong, train, test))
-    assert (found.difference, found.p_value) == (1, 0)
+    result = paired_difference(evaluate(right, train, test), evaluate(wrong, train, test))
+    assert (result.difference, result.p_value) == (1, 0)
 
 
 def test_for_means_over_users_the_t_test_is_the_paired_one():
-    found = paired_difference(GOOD, POOR, "ndcg")
+    result = paired_difference(GOOD, POOR, "ndcg")
     has = GOOD.per_user["ndcg"].denominator > 0
     assert has.all()
     expected = stats.ttest_rel(GOOD.per_user["ndcg"].numerator, POOR.per_user["ndcg"].numerator)
-    assert found.p_value == pytest.approx(expected.pvalue)
+    assert result.p_value == pytest.approx(expected.pvalue)
 
 
 def test_for_ratios_the_t_test_agrees_with_bootstrap_and_permutation():
     """A weak difference, so that p is well above what 9,999 permutations can show."""
-    other = evaluate(lists(TEST, 4, skill=0.04), TRAIN, TEST, k=4)
+    other = evaluate(make_lists(TEST, 4, skill=0.04), TRAIN, TEST, k=4)
     by_t, by_swaps = (paired_difference(other, POOR, test=test) for test in ("t", "permutation"))
     z = stats.norm.isf(by_t.p_value / 2)
     assert abs(by_t.difference) / by_t.standard_error == pytest.approx(z, rel=0.1)
@@ -156,7 +156,7 @@ def test_the_permutation_test_of_a_ratio_by_enumeration():
     train, test = (
         Clicks.from_matrix(part.matrix.toarray()[chosen], items=range(N_ITEMS)) for part in (TRAIN, TEST)
     )
-    frames = [lists(TEST, seed, skill) for seed, skill in ((2, 0.3), (3, 0.0))]
+    frames = [make_lists(TEST, seed, skill) for seed, skill in ((2, 0.3), (3, 0.0))]
     a, b = (evaluate(frame[frame["user"].isin(chosen)], train, test, k=4) for frame in frames)
     terms = np.array([a.per_user["accuracy"], b.per_user["accuracy"]])  # model, term, user
     gaps = []
@@ -164,9 +164,9 @@ def test_the_permutation_test_of_a_ratio_by_enumeration():
         x = np.where(swap, terms[::-1], terms).sum(axis=2)
         gaps.append(x[0, 0] / x[0, 1] - x[1, 0] / x[1, 1])
     at_least = [sum(gap >= gaps[0] - 1e-12 for gap in gaps), sum(gap <= gaps[0] + 1e-12 for gap in gaps)]
-    found = paired_difference(a, b, test="permutation")
-    assert found.difference == pytest.approx(gaps[0])
-    assert found.p_value == pytest.approx(min(1, 2 * min(at_least) / 32))
+    result = paired_difference(a, b, test="permutation")
+    assert result.difference == pytest.approx(gaps[0])
+    assert result.p_value == pytest.approx(min(1, 2 * min(at_least) / 32))
 
 
 def test_users_only_one_model_serves_count_for_it_alone(make_case):
@@ -174,9 +174,9 @@ def test_users_only_one_model_serves_count_for_it_alone(make_case):
     train, test = {"ann": "a", "bob": "a", "cem": "b"}, {"ann": "b", "bob": "c"}
     first = evaluate(*make_case("abc", train, test, {"ann": "b", "bob": "b", "cem": "a"}))
     second = evaluate(*make_case("abc", train, test, {"ann": "c", "bob": "c"}))
-    found = paired_difference(first, second)
-    assert (found.a, found.b, found.n_users) == (first.accuracy, second.accuracy, 3)
-    assert (found.a, found.b) == (pytest.approx(1 / 3), pytest.approx(1 / 2))
+    result = paired_difference(first, second)
+    assert (result.a, result.b, result.n_users) == (first.accuracy, second.accuracy, 3)
+    assert (result.a, result.b) == (pytest.approx(1 / 3), pytest.approx(1 / 2))
 
 
 def test_what_cannot_be_compared(make_case):

@@ -15,71 +15,74 @@ import bmcd
 from bmcd import Clicks, evaluate
 
 
-def test_every_measure_by_hand(full):
+def test_every_measure_by_hand(full_lists):
     """Clicks in train: a 4, f 3, b 2, i 2, c d e g h 1 each; 16 in all."""
-    found = evaluate(*full, n_popular=6)
-    assert (found.k, found.n_users, found.n_users_with_list, found.n_items) == (3, 5, 5, 9)
-    assert (found.n_recommendations, found.n_hits, found.n_unclicked) == (15, 7, 0)
-    assert found.accuracy == pytest.approx(7 / 15)
-    assert found.coverage == pytest.approx(8 / 9)  # all but i
-    assert found.correct_coverage == pytest.approx(5 / 9)  # d, b, a, c, h
+    evaluation = evaluate(*full_lists, n_popular=6)
+    assert (evaluation.k, evaluation.n_users, evaluation.n_users_with_list, evaluation.n_items) == (3, 5, 5, 9)
+    assert (evaluation.n_recommendations, evaluation.n_hits, evaluation.n_unclicked) == (15, 7, 0)
+    assert evaluation.accuracy == pytest.approx(7 / 15)
+    assert evaluation.coverage == pytest.approx(8 / 9)  # all but i
+    assert evaluation.correct_coverage == pytest.approx(5 / 9)  # d, b, a, c, h
     # b and f: 1 of 2 and 3 users; b and d: 1 of 2 and 1; c and g, e and h: the same user; a and b: 2 of 4 and 2;
     # a and c: 1 of 4 and 1.
     pairs = [0, 1 / math.sqrt(6) + 1 / math.sqrt(2), 1, 2 / math.sqrt(8) + 1 / 2, 1]
-    assert found.intra_list_similarity == pytest.approx(sum(pairs) / 5)
+    assert evaluation.intra_list_similarity == pytest.approx(sum(pairs) / 5)
     f = math.log2(16 / 3)
-    assert found.novelty == pytest.approx((4 + (3 + f + 4) / 3 + (f + 8) / 3 + 3 + 11 / 3) / 5)
+    assert evaluation.novelty == pytest.approx((4 + (3 + f + 4) / 3 + (f + 8) / 3 + 3 + 11 / 3) / 5)
     # Popular: a f b i c d; rare ones recommended: e to u1, g to u3, e and h to u5.
-    assert (found.n_rare, found.n_users_with_rare) == (4, 3)
-    assert found.rare_share == pytest.approx(4 / 15)
-    assert found.users_with_rare_share == pytest.approx(3 / 5)
-    assert found.precision == pytest.approx(7 / 15)
-    assert found.recall == pytest.approx((1 / 2 + 1 + 0 + 1 + 1) / 5)
-    assert found.mrr == pytest.approx((1 / 2 + 1 + 0 + 1 + 1 / 3) / 5)
+    assert (evaluation.n_rare, evaluation.n_users_with_rare) == (4, 3)
+    assert evaluation.rare_share == pytest.approx(4 / 15)
+    assert evaluation.users_with_rare_share == pytest.approx(3 / 5)
+    assert evaluation.precision == pytest.approx(7 / 15)
+    assert evaluation.recall == pytest.approx((1 / 2 + 1 + 0 + 1 + 1) / 5)
+    assert evaluation.mrr == pytest.approx((1 / 2 + 1 + 0 + 1 + 1 / 3) / 5)
     second, third = 1 / math.log2(3), 1 / 2
     two = 1 + second
-    assert found.ndcg == pytest.approx((second / two + (1 + third) / two + 0 + 1 + third) / 5)
-    assert found.calibration is None
+    assert evaluation.ndcg == pytest.approx((second / two + (1 + third) / two + 0 + 1 + third) / 5)
+    assert evaluation.calibration is None
 
 
-def test_other_libraries_say_the_same(full):
+def test_other_libraries_say_the_same(full_lists):
     """ranx 0.3.21 and RecTools 0.19.0 (precision to MRR), recmetrics 0.1.5 (the rest); asked once."""
-    found = evaluate(*full)
-    assert found.precision == pytest.approx(0.4666666666666667)
-    assert found.recall == pytest.approx(0.7)
-    assert found.ndcg == pytest.approx(0.5613147192765459)  # RecTools with divide_by_achievable=True
-    assert found.mrr == pytest.approx(0.5666666666666667)
-    assert found.coverage == pytest.approx(0.8888888888888888)  # RecTools' CatalogCoverage, too
+    evaluation = evaluate(*full_lists)
+    assert evaluation.precision == pytest.approx(0.4666666666666667)
+    assert evaluation.recall == pytest.approx(0.7)
+    assert evaluation.ndcg == pytest.approx(0.5613147192765459)  # RecTools with divide_by_achievable=True
+    assert evaluation.mrr == pytest.approx(0.5666666666666667)
+    assert evaluation.coverage == pytest.approx(0.8888888888888888)  # RecTools' CatalogCoverage, too
     # recmetrics averages over the three pairs of a list; RecTools' IntraListDiversity gives the same.
-    assert found.intra_list_similarity == pytest.approx(3 * 0.2881641235224638)
-    assert found.novelty == pytest.approx(3.4553383332371794)  # with the number of clicks for its number of users
+    assert evaluation.intra_list_similarity == pytest.approx(3 * 0.2881641235224638)
+    # With the number of clicks in place of its number of users.
+    assert evaluation.novelty == pytest.approx(3.4553383332371794)
 
 
-def test_short_lists_and_users_without_either(ragged):
-    found = evaluate(*ragged, k=3)
-    assert (found.n_users, found.n_users_with_list, found.n_recommendations, found.n_hits) == (4, 3, 4, 1)
-    assert found.accuracy == pytest.approx(1 / 4)  # over recommendations, cem's included, not over users
-    assert found.precision == pytest.approx(1 / 3 / 4)
-    assert found.recall == pytest.approx((1 / 2 + 0 + 0) / 3)  # dot counts as 0, cem not at all
-    assert found.ndcg == pytest.approx(1 / (1 + 1 / math.log2(3)) / 3)
-    assert found.mrr == pytest.approx(1 / 4)
+def test_short_lists_and_users_without_either(ragged_lists):
+    evaluation = evaluate(*ragged_lists, k=3)
+    assert (evaluation.n_users, evaluation.n_users_with_list) == (4, 3)
+    assert (evaluation.n_recommendations, evaluation.n_hits) == (4, 1)
+    assert evaluation.accuracy == pytest.approx(1 / 4)  # over recommendations, cem's included, not over users
+    assert evaluation.precision == pytest.approx(1 / 3 / 4)
+    assert evaluation.recall == pytest.approx((1 / 2 + 0 + 0) / 3)  # dot counts as 0, cem not at all
+    assert evaluation.ndcg == pytest.approx(1 / (1 + 1 / math.log2(3)) / 3)
+    assert evaluation.mrr == pytest.approx(1 / 4)
     # a has 3 of 4 clicks, b 1; c, which nobody clicked, counts as clicked once.
-    assert found.novelty == pytest.approx(((2 + 2) / 2 + 2 + math.log2(4 / 3)) / 3)
-    assert found.n_unclicked == 1
-    assert found.intra_list_similarity == 0  # c was clicked by nobody
-    assert found.users.tolist() == ["ann", "bob", "cem", "dot"]
-    assert found.n_relevant.tolist() == [2, 1, 0, 1]
-    assert found.items.n_popular == 1  # a fifth of 5
-    assert (found.n_rare, found.n_users_with_rare, found.users_with_rare_share) == (3, 2, pytest.approx(2 / 3))
+    assert evaluation.novelty == pytest.approx(((2 + 2) / 2 + 2 + math.log2(4 / 3)) / 3)
+    assert evaluation.n_unclicked == 1
+    assert evaluation.intra_list_similarity == 0  # c was clicked by nobody
+    assert evaluation.users.tolist() == ["ann", "bob", "cem", "dot"]
+    assert evaluation.n_relevant.tolist() == [2, 1, 0, 1]
+    assert evaluation.items.n_popular == 1  # a fifth of 5
+    assert (evaluation.n_rare, evaluation.n_users_with_rare) == (3, 2)
+    assert evaluation.users_with_rare_share == pytest.approx(2 / 3)
 
 
-def test_k_is_the_longest_list_unless_given(ragged):
-    assert evaluate(*ragged).k == 2
-    assert evaluate(*ragged).precision == pytest.approx(1 / 2 / 4)
+def test_k_is_the_longest_list_unless_given(ragged_lists):
+    assert evaluate(*ragged_lists).k == 2
+    assert evaluate(*ragged_lists).precision == pytest.approx(1 / 2 / 4)
 
 
-def test_counts_by_popularity(full):
-    table = evaluate(*full, n_popular=6).items.to_frame()
+def test_counts_by_popularity(full_lists):
+    table = evaluate(*full_lists, n_popular=6).items.to_frame()
     # From the least clicked on; of equally clicked ones, the earlier is the more popular.
     assert table["item"].tolist() == ["h", "g", "e", "d", "c", "i", "b", "f", "a"]
     assert table["clicks"].tolist() == [1, 1, 1, 1, 1, 2, 2, 3, 4]
@@ -92,8 +95,8 @@ def test_counts_by_popularity(full):
 def test_a_fifth_of_the_items_is_popular_unless_given(n_items, popular):
     train = Clicks.from_matrix(np.eye(2, n_items), users=["u", "v"])
     test = Clicks.from_matrix([[0] * n_items, [1] + [0] * (n_items - 1)], users=["u", "v"])
-    found = evaluate(pd.DataFrame({"user": ["v"], "item": [0], "rank": [1]}), train, test)
-    assert found.items.n_popular == popular
+    evaluation = evaluate(pd.DataFrame({"user": ["v"], "item": [0], "rank": [1]}), train, test)
+    assert evaluation.items.n_popular == popular
 
 
 def simulation() -> bmcd.Simulation:
@@ -114,9 +117,9 @@ def test_against_a_true_ranking_a_hit_has_rank_at_most_clicked_plus_k(k, items, 
         users = np.repeat(["ann", "bob"], 2)
     ranks = np.tile(np.arange(1, len(users) // 2 + 1), 2)
     frame = pd.DataFrame({"user": users, "item": list(items), "rank": ranks})
-    found = evaluate(frame, sim.clicks, sim, k=k)
-    assert found.n_hits == hits
-    assert found.n_relevant.tolist() == [k, min(k, 3)]
+    evaluation = evaluate(frame, sim.clicks, sim, k=k)
+    assert evaluation.n_hits == hits
+    assert evaluation.n_relevant.tolist() == [k, min(k, 3)]
 
 
 def test_a_simulation_needs_k_when_lists_differ_in_length():
@@ -136,7 +139,7 @@ def test_a_simulation_must_be_the_one_trained_on():
         evaluate(frame, other, sim)
 
 
-def slow(lists, train, test, k, popular):
+def by_definition(lists, train, test, k, popular):
     """Every measure as its definition reads, by loops."""
     users, items = range(len(train)), range(len(train[0]))
     clicked = [sum(train[u][i] for u in users) for i in items]
@@ -203,10 +206,10 @@ def test_the_measures_are_their_slow_twins(problem):
     train, test, lists, k, popular = problem
     rows = [(u, i, r) for u, own in lists.items() for r, i in enumerate(own, 1)]
     frame = pd.DataFrame(rows, columns=["user", "item", "rank"])
-    found = evaluate(frame, Clicks.from_matrix(train), Clicks.from_matrix(test), k=k, n_popular=popular)
-    expected = slow(lists, train.tolist(), test.tolist(), k, popular)
-    assert {name: getattr(found, name) for name in expected} == pytest.approx(expected)
-    for name, measure in found.per_user.items():
+    evaluation = evaluate(frame, Clicks.from_matrix(train), Clicks.from_matrix(test), k=k, n_popular=popular)
+    expected = by_definition(lists, train.tolist(), test.tolist(), k, popular)
+    assert {name: getattr(evaluation, name) for name in expected} == pytest.approx(expected)
+    for name, measure in evaluation.per_user.items():
         assert measure.value == pytest.approx(expected[name])
 
 
@@ -220,8 +223,8 @@ def test_scikit_learn_says_the_same_at_full_size(rotating_seed):
     items = np.argsort(-score, axis=1)[:, :k]
     frame = pd.DataFrame({"user": np.repeat(np.arange(n_users), k), "item": items.ravel()})
     frame["rank"] = np.tile(np.arange(1, k + 1), n_users)
-    found = evaluate(frame, Clicks.from_matrix(state == 1), Clicks.from_matrix(state == 2))
-    assert found.ndcg == pytest.approx(ndcg_score(state == 2, score, k=k))
+    evaluation = evaluate(frame, Clicks.from_matrix(state == 1), Clicks.from_matrix(state == 2))
+    assert evaluation.ndcg == pytest.approx(ndcg_score(state == 2, score, k=k))
     cosine = cosine_similarity((state == 1).T.astype(float))
     sums = [sum(cosine[a, b] for a, b in combinations(own, 2)) for own in items.tolist()]
-    assert found.intra_list_similarity == pytest.approx(np.mean(sums))
+    assert evaluation.intra_list_similarity == pytest.approx(np.mean(sums))

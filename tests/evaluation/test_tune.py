@@ -32,14 +32,14 @@ def test_users_lose_their_share_to_each_fold(clicks):
 
 
 def test_accuracy_is_that_of_fits_without_the_fold(clicks):
-    found = tune(ItemKNN, clicks, {"neighbours": [1, 3]}, folds=3, k=2, seed=5)
+    tuning = tune(ItemKNN, clicks, {"neighbours": [1, 3]}, folds=3, k=2, seed=5)
     for at, neighbours in enumerate((1, 3)):
         for f, part in enumerate(click_folds(clicks, 3, seed=5)):
             frame = ItemKNN(neighbours).fit(part.train).recommend(2)
             truth = part.test.to_frame().assign(hit=1)
             frame = frame[frame["user"].isin(truth["user"])]
             hits = frame.merge(truth, on=["user", "item"], how="left")["hit"].notna()
-            assert found.fold_accuracy[at, f] == pytest.approx(hits.mean())
+            assert tuning.fold_accuracy[at, f] == pytest.approx(hits.mean())
 
 
 def test_threads_change_nothing_and_the_seed_does(clicks):
@@ -50,14 +50,14 @@ def test_threads_change_nothing_and_the_seed_does(clicks):
 
 
 def test_table_and_best_go_together(clicks):
-    found = tune(EASE, clicks, [{"regularization": [5.0]}, {"regularization": [0.5, 50.0]}], folds=3, k=2)
-    table = found.table
+    tuning = tune(EASE, clicks, [{"regularization": [5.0]}, {"regularization": [0.5, 50.0]}], folds=3, k=2)
+    table = tuning.table
     assert isinstance(table, pd.DataFrame)
     assert table["accuracy"].is_monotonic_decreasing
-    assert table.loc[0, "regularization"] == found.best["regularization"]
-    assert found.model.get_params() == found.best
-    assert not hasattr(found.model, "clicks_")
-    assert "the best of 3 settings in 3 folds" in repr(found)
+    assert table.loc[0, "regularization"] == tuning.best["regularization"]
+    assert tuning.model.get_params() == tuning.best
+    assert not hasattr(tuning.model, "clicks_")
+    assert "the best of 3 settings in 3 folds" in repr(tuning)
 
 
 def test_no_settings_at_all_are_one_setting(clicks):
@@ -67,10 +67,10 @@ def test_no_settings_at_all_are_one_setting(clicks):
 def test_the_best_at_the_edge_is_said():
     settings = tuple({"mixing": value} for value in (0.0, 0.5, 1.0))
     scores = np.array([[0.3, 0.2], [0.2, 0.2], [0.1, 0.2]])
-    found = Tuning(Diffusion, settings, scores, np.ones((3, 2)), k=5, seed=0)
-    assert found.at_the_edge == ("mixing",)
-    assert "At the edge of the grid: mixing" in repr(found)
-    inside = replace(found, fold_accuracy=scores[[1, 0, 2]])
+    tuning = Tuning(Diffusion, settings, scores, np.ones((3, 2)), k=5, seed=0)
+    assert tuning.at_the_edge == ("mixing",)
+    assert "At the edge of the grid: mixing" in repr(tuning)
+    inside = replace(tuning, fold_accuracy=scores[[1, 0, 2]])
     assert inside.at_the_edge == ()
     assert inside.best == {"mixing": 0.5}
 
@@ -96,5 +96,5 @@ def test_an_error_in_one_fit_ends_all(clicks):
 def test_any_recommender_can_be_tuned():
     clicks = bmcd.simulate(n_users=60, seed=1).clicks
     fit = {"draws": 2, "warmup": 2, "chains": 1}
-    found = tune(bmcd.BMCD, clicks, {"n_clusters": [1, 2]}, folds=2, k=5, fit=fit)
-    assert found.fold_accuracy.shape == (2, 2)
+    tuning = tune(bmcd.BMCD, clicks, {"n_clusters": [1, 2]}, folds=2, k=5, fit=fit)
+    assert tuning.fold_accuracy.shape == (2, 2)

@@ -9,12 +9,12 @@ from bmcd.prediction.top_k import Lists, best_items, order_of_ids, recommendatio
 
 
 @pytest.fixture(autouse=True)
-def _solver(require):
+def _need_the_solver(require):
     require("ortools.graph.python.min_cost_flow")
 
 
-class Random(NamedTuple):
-    """A random small problem."""
+class RandomProblem(NamedTuple):
+    """Clicks, scores and limits of a small problem, at random."""
 
     clicks: Clicks
     score: np.ndarray
@@ -33,7 +33,7 @@ class Random(NamedTuple):
         return np.minimum((~self.clicks.matrix.toarray()).sum(axis=1), self.k)
 
 
-def random_problem(rng, n_users, n_items, k, *, spread=2, ties=False) -> Random:
+def random_problem(rng, n_users, n_items, k, *, spread=2, ties=False) -> RandomProblem:
     clicked = rng.random((n_users, n_items)) < 0.25
     clicked[0, 0] = True  # clicks need at least one
     score = rng.random((n_users, n_items))
@@ -44,36 +44,36 @@ def random_problem(rng, n_users, n_items, k, *, spread=2, ties=False) -> Random:
     high = np.maximum(low, rng.integers(0, 2 * spread + 1, n_items) + int(even))
     users = [f"u{(7 * u) % 101:03d}" for u in range(n_users)]
     clicks = Clicks.from_matrix(clicked, users, [f"i{(5 * i) % 97:02d}" for i in range(n_items)])
-    return Random(clicks, score, np.minimum(low, n_users), np.minimum(high, n_users), k)
+    return RandomProblem(clicks, score, np.minimum(low, n_users), np.minimum(high, n_users), k)
 
 
 @pytest.fixture
-def problems():
+def make_problem():
     return random_problem
 
 
-class Stub:
-    """A rival under the contract, with fixed scores."""
+class FixedScores:
+    """A rival under the contract, with the scores it is given."""
 
-    def __init__(self, score, clicks_kept=True):
-        self.score, self.keep = np.asarray(score, float), clicks_kept
+    def __init__(self, score, keeps_clicks=True):
+        self.score, self.keeps_clicks = np.asarray(score, float), keeps_clicks
 
     def fit(self, clicks):
-        self.own = clicks
-        if self.keep:
+        self.fitted_to = clicks
+        if self.keeps_clicks:
             self.clicks_ = clicks
         return self
 
     def recommend(self, k=10):
-        available = ~self.own.matrix.toarray()
-        items = best_items(self.score, available, k, order_of_ids(self.own.items))
+        clicks = self.fitted_to
+        items = best_items(self.score, ~clicks.matrix.toarray(), k, order_of_ids(clicks.items))
         values = {"score": np.take_along_axis(self.score, items, axis=1)}
-        return recommendation_frame(self.own.users, Lists(items, values), self.own)
+        return recommendation_frame(clicks.users, Lists(items, values), clicks)
 
 
 @pytest.fixture
-def stub():
-    return Stub
+def fixed_scores():
+    return FixedScores
 
 
 def shown_by(frame: pd.DataFrame, clicks: Clicks) -> np.ndarray:

@@ -26,22 +26,22 @@ def test_without_limits_it_is_what_bmcd_recommends(model):
 
 
 def test_the_price_is_in_expected_hits(model):
-    found = bmcd.rerank(model, k=4, min_exposure=15, max_exposure=40)
+    reranking = bmcd.rerank(model, k=4, min_exposure=15, max_exposure=40)
     probability = model.probabilities(4)
     clicks = model.clicks_
     user, item = (
-        pd.Index(ids).get_indexer(found.recommendations[name])
+        pd.Index(ids).get_indexer(reranking.recommendations[name])
         for ids, name in ((clicks.users, "user"), (clicks.items, "item"))
     )
-    assert probability[user, item] == pytest.approx(found.recommendations["probability"].to_numpy())
+    assert probability[user, item] == pytest.approx(reranking.recommendations["probability"].to_numpy())
     plain = model.recommend(k=4)["probability"].sum()
-    assert found.before.total == pytest.approx(plain)
-    assert found.price == pytest.approx(plain - found.recommendations["probability"].sum())
-    assert found.price > 0
-    assert found.after.exposure.min() >= 15
-    assert found.after.exposure.max() <= 40
-    assert found.after.gini < found.before.gini
-    assert found.recommendations.columns.tolist() == model.recommend(k=4).columns.tolist()
+    assert reranking.before.total == pytest.approx(plain)
+    assert reranking.price == pytest.approx(plain - reranking.recommendations["probability"].sum())
+    assert reranking.price > 0
+    assert reranking.after.exposure.min() >= 15
+    assert reranking.after.exposure.max() <= 40
+    assert reranking.after.gini < reranking.before.gini
+    assert reranking.recommendations.columns.tolist() == model.recommend(k=4).columns.tolist()
 
 
 def test_other_distances_have_their_counts(simulation):
@@ -51,24 +51,24 @@ def test_other_distances_have_their_counts(simulation):
     assert bmcd.rerank(kendall, k=3, min_exposure=5).after.exposure.min() >= 5
 
 
-def test_a_rival_with_scores(stub):
+def test_a_rival_with_scores(fixed_scores):
     clicks = testing.example_clicks()
     score = np.random.default_rng(0).normal(size=clicks.matrix.shape)
-    rival = stub(score).fit(clicks)
+    rival = fixed_scores(score).fit(clicks)
     pd.testing.assert_frame_equal(bmcd.rerank(rival, k=4).recommendations, rival.recommend(k=4))
-    found = bmcd.rerank(rival, k=4, min_exposure=12)
+    reranking = bmcd.rerank(rival, k=4, min_exposure=12)
     same = bmcd.rerank(score, k=4, min_exposure=12, clicks=clicks)
-    pd.testing.assert_frame_equal(found.recommendations, same.recommendations)
-    assert found.value == "score"
-    assert "sum of scores" in repr(found)
-    with pytest.raises(TypeError, match="pass clicks=, the Clicks that the Stub was fitted to"):
-        bmcd.rerank(stub(score, clicks_kept=False).fit(clicks), k=4)
-    other = bmcd.rerank(stub(score, clicks_kept=False).fit(clicks), k=4, min_exposure=12, clicks=clicks)
-    pd.testing.assert_frame_equal(found.recommendations, other.recommendations)
+    pd.testing.assert_frame_equal(reranking.recommendations, same.recommendations)
+    assert reranking.value == "score"
+    assert "sum of scores" in repr(reranking)
+    with pytest.raises(TypeError, match="pass clicks=, the Clicks that the FixedScores was fitted to"):
+        bmcd.rerank(fixed_scores(score, keeps_clicks=False).fit(clicks), k=4)
+    other = bmcd.rerank(fixed_scores(score, keeps_clicks=False).fit(clicks), k=4, min_exposure=12, clicks=clicks)
+    pd.testing.assert_frame_equal(reranking.recommendations, other.recommendations)
 
 
-def test_a_rival_with_probabilities(stub):
-    class Probable(stub):
+def test_a_rival_with_probabilities(fixed_scores):
+    class Probable(fixed_scores):
         def recommend(self, k=10):
             return super().recommend(k).rename(columns={"score": "probability"})
 
@@ -83,26 +83,26 @@ def test_a_rival_with_probabilities(stub):
 
     clicks = testing.example_clicks()
     score = np.random.default_rng(0).random(size=clicks.matrix.shape)
-    found = bmcd.rerank(Probable(score).fit(clicks), k=4, min_exposure=12)
-    assert found.value == "probability"
+    reranking = bmcd.rerank(Probable(score).fit(clicks), k=4, min_exposure=12)
+    assert reranking.value == "probability"
     with pytest.raises(ValueError, match="the probabilities of Depends depend on k"):
         bmcd.rerank(Depends(score).fit(clicks), k=4, min_exposure=12)
     knows = bmcd.rerank(Knows(score).fit(clicks), k=4, min_exposure=12)
-    assert knows.price == pytest.approx(found.price / 5)
+    assert knows.price == pytest.approx(reranking.price / 5)
 
 
 def test_ids_titles_and_library_are_the_callers():
     frame = pl.DataFrame({"user": [1, 1, 2, 3], "item": ["a", "b", "b", "c"]})
     clicks = bmcd.Clicks.from_frame(frame, titles={"a": "An A"})
-    found = bmcd.rerank(np.zeros((3, 3)), k=2, clicks=clicks, max_exposure=2)
-    assert isinstance(found.recommendations, pl.DataFrame)
-    assert found.recommendations.columns == ["user", "item", "title", "rank", "score"]
-    assert found.recommendations.filter(pl.col("user") == 1)["item"].to_list() == ["c"]
-    assert found.exposure().columns == ["item", "title", "before", "after", "floor", "cap"]
-    assert found.exposure("pandas")["after"].tolist() == found.after.exposure.tolist()
+    reranking = bmcd.rerank(np.zeros((3, 3)), k=2, clicks=clicks, max_exposure=2)
+    assert isinstance(reranking.recommendations, pl.DataFrame)
+    assert reranking.recommendations.columns == ["user", "item", "title", "rank", "score"]
+    assert reranking.recommendations.filter(pl.col("user") == 1)["item"].to_list() == ["c"]
+    assert reranking.exposure().columns == ["item", "title", "before", "after", "floor", "cap"]
+    assert reranking.exposure("pandas")["after"].tolist() == reranking.after.exposure.tolist()
 
 
-def test_limits_in_all_ways(stub):
+def test_limits_in_all_ways():
     clicks = bmcd.Clicks.from_matrix(np.eye(10, 4), items=list("abcd"))
 
     def limits(**given):
@@ -151,16 +151,16 @@ def test_what_cannot_be_reranked(model):
 
 def test_a_user_with_few_items_left_gets_those():
     clicks = bmcd.Clicks.from_matrix([[1, 1, 1, 0], [1, 1, 1, 1], [0, 0, 0, 0], [1, 0, 0, 0]])
-    found = bmcd.rerank(np.zeros((4, 4)), k=3, clicks=clicks, min_exposure=1, max_exposure=3)
-    assert found.recommendations.groupby("user").size().to_dict() == {0: 1, 2: 3, 3: 3}
+    reranking = bmcd.rerank(np.zeros((4, 4)), k=3, clicks=clicks, min_exposure=1, max_exposure=3)
+    assert reranking.recommendations.groupby("user").size().to_dict() == {0: 1, 2: 3, 3: 3}
 
 
 def test_numbers_are_ready_for_json(model):
-    found = bmcd.rerank(model, k=3, min_exposure=0.05)
-    again = json.loads(json.dumps(found.to_dict()))
+    reranking = bmcd.rerank(model, k=3, min_exposure=0.05)
+    again = json.loads(json.dumps(reranking.to_dict()))
     assert again["before"]["total"] - again["after"]["total"] == pytest.approx(again["price"], abs=1e-9)
     assert again["after"]["least_shown"] >= 6
-    assert f"{found.price:,.2f} expected hits" in repr(found)
+    assert f"{reranking.price:,.2f} expected hits" in repr(reranking)
 
 
 def test_a_missing_package_says_how_to_get_it(monkeypatch):

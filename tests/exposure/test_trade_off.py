@@ -18,32 +18,32 @@ def peaked():
 
 def test_its_own_ladder_goes_from_the_plain_lists_to_all_items(peaked):
     score, clicks, test = peaked
-    found = bmcd.trade_off(score, 2, clicks=clicks, value="probability", test=test, steps=4)
+    curve = bmcd.trade_off(score, 2, clicks=clicks, value="probability", test=test, steps=4)
     plain = bmcd.rerank(score, 2, clicks=clicks)
-    frame = found.to_frame()
-    assert found.ladder == "min_coverage"
+    frame = curve.to_frame()
+    assert curve.ladder == "min_coverage"
     assert frame["items_shown"].iloc[0] == plain.before.n_shown < 12
     assert frame["items_shown"].iloc[-1] == 12
     assert frame["given_up"].iloc[0] == 0
     assert (frame["given_up"].diff().dropna() > 0).all()
     assert (frame["price_per_item"].diff().dropna() >= 0).all()  # convex
-    assert frame["expected_hits"].tolist() == pytest.approx([r.after.total for r in found.rerankings])
-    one = bmcd.evaluate(found.rerankings[2].recommendations, clicks, test)
+    assert frame["expected_hits"].tolist() == pytest.approx([r.after.total for r in curve.rerankings])
+    one = bmcd.evaluate(curve.rerankings[2].recommendations, clicks, test)
     assert frame["accuracy"][2] == one.accuracy
     assert frame["hits"][2] == one.n_hits
-    assert "min_coverage" in repr(found)
-    assert json.dumps(found.rows(), allow_nan=False)
-    assert found.to_frame("polars")["price_per_item"].is_nan().to_list() == [True, False, False, False]
+    assert "min_coverage" in repr(curve)
+    assert json.dumps(curve.rows(), allow_nan=False)
+    assert curve.to_frame("polars")["price_per_item"].is_nan().to_list() == [True, False, False, False]
 
 
 def test_where_all_items_are_shown_it_raises_the_floor():
     rng = np.random.default_rng(0)
     clicks = bmcd.Clicks.from_matrix(rng.random((60, 6)) < 0.2)
-    found = bmcd.trade_off(rng.random((60, 6)), 2, clicks=clicks, steps=3)
-    assert found.ladder == "min_exposure"
-    assert found.rungs[0] == 0
-    assert 15 <= found.rungs[-1] <= 20  # 120 recommendations of 6 items
-    assert found.to_frame()["least_shown"].tolist()[-1] >= found.rungs[-1]
+    curve = bmcd.trade_off(rng.random((60, 6)), 2, clicks=clicks, steps=3)
+    assert curve.ladder == "min_exposure"
+    assert curve.rungs[0] == 0
+    assert 15 <= curve.rungs[-1] <= 20  # 120 recommendations of 6 items
+    assert curve.to_frame()["least_shown"].tolist()[-1] >= curve.rungs[-1]
 
 
 def test_ladders_one_can_ask_for(peaked):

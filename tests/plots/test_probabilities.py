@@ -3,7 +3,7 @@ import pytest
 
 from bmcd import plots
 from bmcd.evaluation import Calibration
-from bmcd.plots.probabilities import wilson
+from bmcd.prediction.cutoffs import wilson
 
 
 @pytest.fixture(scope="module")

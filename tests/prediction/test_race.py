@@ -17,7 +17,7 @@ def integral(rates, k):
 
 
 def by_enumeration(rates, k):
-    """Sum over all orders of the first k arrivals; each next item comes with its share of the rates that are left."""
+    """Sum over all orders of the first k arrivals; each next item comes with its share of the rates left."""
     probability = np.zeros(rates.size)
     for first in permutations(range(rates.size), k):
         left, p = rates.sum(), 1.0
@@ -44,7 +44,7 @@ def test_the_integral_agrees_with_simulated_races(rotating_seed):
     among = np.argpartition(arrival, k, axis=1)[:, :k]
     frequency = np.bincount(among.ravel(), minlength=rates.size) / n_races
     p = integral(rates, k)
-    # 60 comparisons at 5 standard errors: a false alarm in 30,000 runs. (0.5 counts against a normal tail of rare ones.)
+    # 60 comparisons at 5 standard errors: a false alarm in 30,000 runs. Half a count is allowed for rare items.
     error = np.sqrt(p * (1 - p) / n_races) + 0.5 / n_races
     assert (np.abs(frequency - p) < 5 * error).all()
 

@@ -1,6 +1,6 @@
-"""The rivals of BMCD, under its contract: fit(clicks), then recommend(k). They give a `score`, no probability.
+"""The rivals of BMCD, with its fit and recommend; they give a `score`, not a probability. Knows no measures.
 
-Each comes with settings of its own, and most are worth little before `tune` has chosen them.
+Most are worth comparing with only after `bmcd.tune` has chosen their settings.
 """
 
 from bmcd.baselines.als import ALS

@@ -1,25 +1,25 @@
-"""ALS: collaborative filtering for implicit data, with the package `implicit`."""
+"""ALS: collaborative filtering for implicit data, by the package `implicit`."""
 
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from bmcd.baselines.rival import Floats, Rival, check_count, check_number
+from bmcd.baselines.factors import FactorRival
+from bmcd.baselines.rival import check_number
 from bmcd.system.packages import import_optional
 from bmcd.system.threads import thread_count
 
-# Multiplications in one turn from which on several threads are used.
+# With more multiplications in a round than this, several threads are used.
 WORTH_THREADS = 100_000_000
 
 
-class ALS(Rival):
+class ALS(FactorRival):
     """Factors of users and items by alternating least squares (Hu, Koren and Volinsky, 2008): the paper's CF.
 
-    What is made small is the sum over users j and items i of c[i, j] (w[i, j] - u[j]'v[i])², plus
+    It minimises the sum over users j and items i of c[i, j] (w[i, j] - u[j]'v[i])², plus
     regularization (||U||² + ||V||²); w is 1 for a click and 0 otherwise. The confidence c is 1 + alpha for a click
-    and 1 otherwise, as in the article. (`implicit` itself would take alpha for the confidence of a click; it is
+    and 1 otherwise, as in the article. (`implicit` takes what it is given for the confidence of a click, so it is
     given 1 + alpha.)
 
     Needs ``pip install "bmcd[baselines]"``.
@@ -33,8 +33,8 @@ class ALS(Rival):
     regularization
         theta in the paper.
     iterations
-        How often users and items take turns. `implicit` starts from numbers near 0, and takes long to get away from
-        there where the regularization is strong, as tuning wants it.
+        How many rounds, each of which solves for the users and then for the items. `implicit` starts from numbers
+        near 0, and needs many rounds to leave them if the regularization is as strong as `tune` tends to choose it.
 
     Attributes
     ----------
@@ -52,24 +52,18 @@ class ALS(Rival):
     def __init__(
         self, factors: int = 16, *, alpha: float = 5.0, regularization: float = 60.0, iterations: int = 50
     ) -> None:
-        self.factors = factors
-        self.alpha = alpha
-        self.regularization = regularization
-        self.iterations = iterations
+        super().__init__(factors, alpha, regularization, iterations)
 
     def _check_settings(self) -> None:
-        check_count("factors", self.factors)
-        check_number("alpha", self.alpha)
+        super()._check_settings()
         check_number("regularization", self.regularization, above=0)
-        check_count("iterations", self.iterations)
 
     def _learn(self, seed: int, n_threads: int | None) -> None:
         from scipy.sparse import csr_matrix
 
         implicit = import_optional("implicit.cpu.als", needed_by="ALS", extra="baselines")
-
         confidence = csr_matrix(self._clicked * (1.0 + self.alpha))
-        # One thread for linear algebra, or it and implicit's own threads take the cores from each other.
+        # One thread for linear algebra: more would compete with implicit's own threads for the cores.
         with threadpool_limits(1, "blas"):
             model = implicit.AlternatingLeastSquares(
                 factors=self.factors,
@@ -82,14 +76,10 @@ class ALS(Rival):
                 random_state=seed,
             )
             model.fit(confidence, show_progress=False)
-        self.user_factors_: Floats = np.array(model.user_factors)
-        self.item_factors_: Floats = np.array(model.item_factors)
+        self.user_factors_ = np.array(model.user_factors)
+        self.item_factors_ = np.array(model.item_factors)
 
     def _threads(self) -> int:
-        """All cores, unless the work of a turn is so little that threads would mostly wait for each other."""
+        """Return the number of cores, or 1 if a round is so little work that threads would mostly wait."""
         work = self._clicked.nnz * self.factors**2 + sum(self._clicked.shape) * self.factors**3
         return thread_count() if work > WORTH_THREADS else 1
-
-    def _scores(self, rows: NDArray[np.int64]) -> Floats:
-        scores: Floats = self.user_factors_[rows] @ self.item_factors_.T
-        return scores

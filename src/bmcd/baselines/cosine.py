@@ -7,12 +7,12 @@ from numpy.typing import NDArray
 
 from bmcd.baselines.rival import Floats, Matrix
 
-# Cosines that are equal on paper may differ in their last bits; beyond this many digits they are taken as equal.
+# Cosines that are equal in theory may differ by rounding; they are rounded to this many digits to be equal again.
 DIGITS = 12
 
 
 def cosines(some: Matrix, others: Matrix) -> Floats:
-    """The cosine of each row of the one with each row of the other, 0 where a row has no click.
+    """Return the cosine of each row of ``some`` with each row of ``others``; 0 where a row has no click.
 
     >>> from scipy import sparse
     >>> cosines(sparse.csr_array([[1.0, 1, 0]]), sparse.csr_array([[1.0, 0, 0], [0, 0, 0]])).round(4).tolist()
@@ -26,7 +26,7 @@ def cosines(some: Matrix, others: Matrix) -> Floats:
 
 
 def keep_nearest(similarity: Floats, n: int, order: NDArray[np.int64]) -> Floats:
-    """Similarities of the n most similar in each row, 0 for all others. Ties go to what comes first in ``order``.
+    """Return the n largest similarities of each row, and 0 for all others; of equal ones the first in ``order``.
 
     >>> keep_nearest(np.array([[0.5, 0.5, 0.9]]), 2, np.array([1, 0, 2])).tolist()
     [[0.0, 0.5, 0.9]]

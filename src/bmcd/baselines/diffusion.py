@@ -1,4 +1,4 @@
-"""Diffusion: heat and probability that spread over the graph of users and items."""
+"""Diffusion: scores that spread over the graph of users and items."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from bmcd.baselines.rival import Floats, Rival, check_number
 
 
 class Diffusion(Rival):
-    """The hybrid of heat spreading and probability spreading of Zhou et al. (2010, PNAS 107:4511).
+    """A mixture of heat spreading and probability spreading (Zhou et al., 2010, PNAS 107:4511).
 
-    A user's clicked items have one unit each, which flows to the users who clicked them and from there back to
+    Each item the user clicked has one unit, which flows to the users who clicked the item and from them back to
     items. With k the number of clicks on an item or of a user, item a gets from item b
 
         W[a, b] = 1 / (k[a]^(1 - mixing) k[b]^mixing) * sum over users u who clicked both of 1 / k[u].
@@ -20,8 +20,8 @@ class Diffusion(Rival):
     Parameters
     ----------
     mixing
-        lambda in the article. 1 is pure probability spreading, which favours the popular; 0 is pure heat
-        spreading, which favours the rare.
+        lambda in the article. 1 is pure probability spreading, which favours popular items; 0 is pure heat
+        spreading, which favours rare ones.
 
     Examples
     --------
@@ -40,7 +40,7 @@ class Diffusion(Rival):
     def _learn(self, seed: int, n_threads: int | None) -> None:
         clicks = self._clicked
         per_user, per_item = clicks.sum(axis=1), clicks.sum(axis=0)
-        # Without clicks there is nothing to share out: any number but 0 will do.
+        # A user or an item without clicks passes nothing on, so any number but 0 will do.
         shares = sparse.diags_array(1.0 / np.maximum(per_user, 1))
         flow = sparse.csr_array(clicks.T @ shares @ clicks)
         received = sparse.diags_array(np.maximum(per_item, 1) ** (self.mixing - 1.0))

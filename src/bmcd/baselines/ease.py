@@ -19,7 +19,7 @@ class EASE(Rival):
     Parameters
     ----------
     regularization
-        How strongly weights are pulled to 0; of the order of the clicks on an item.
+        How strongly weights are pulled to 0; a good value is of the order of the number of clicks on an item.
 
     Examples
     --------

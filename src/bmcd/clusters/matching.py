@@ -1,7 +1,7 @@
 """Which cluster is which: the same names in every draw and chain.
 
-A chain may give its clusters other names at any time, and other chains have other names anyway. Probabilities do
-not mind, since they are summed over clusters; a person who asks what a cluster is like does.
+A chain may renumber its clusters at any time, and every chain has numbers of its own. Probabilities do not depend
+on them, since they are sums over clusters; but to say what a cluster is like, it must be the same one in all draws.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from scipy.optimize import linear_sum_assignment
 
 from bmcd.sampling.draws import Draws
 
+Floats = NDArray[np.float64]
+# How often the draws of a chain are matched to their mean ranks, which then change.
 ROUNDS = 3
 
 
@@ -22,13 +24,13 @@ ROUNDS = 3
 class ClusterNames:
     """Names 0, 1, ... by falling size, the same in every draw."""
 
-    name: NDArray[np.int64]  # [chain, draw, cluster]: the name of what that draw calls ``cluster``
-    agreement: NDArray[
-        np.float64
-    ]  # [name]: do the chains have the same consensus? 1: yes; 0: no more than by chance
+    name: NDArray[np.int64]
+    """[chain, draw, cluster]: the name of what that draw calls ``cluster``."""
+    agreement: Floats
+    """[name]: how well the chains agree on the consensus; 1 is the same in all, 0 no more alike than by chance."""
 
     def sort(self, values: NDArray[Any]) -> NDArray[Any]:
-        """Put [chain, draw, cluster, ...] in the order of the names."""
+        """Return values, [chain, draw, cluster, ...], with their clusters in the order of the names."""
         order = np.argsort(self.name, axis=2)
         return np.take_along_axis(values, order.reshape(*order.shape, *[1] * (values.ndim - 3)), axis=2)
 
@@ -36,8 +38,8 @@ class ClusterNames:
 def name_clusters(draws: Draws) -> ClusterNames:
     """Match clusters by their consensus rankings, first the draws of each chain, then the chains.
 
-    Always the assignment with the smallest sum of footrule distances: of draws to the mean ranks of their chain,
-    which are then taken anew, and of the chains' mean ranks to those of the chain with the highest log joint.
+    Each match has the smallest sum of footrule distances. The draws of a chain are matched to its mean ranks, which
+    are then computed anew; the mean ranks of a chain are matched to those of the chain with the highest log joint.
     """
     rho = draws.rho.astype(np.float64)
     n_chains, n_draws, n_clusters, n_items = rho.shape
@@ -55,16 +57,16 @@ def name_clusters(draws: Draws) -> ClusterNames:
         to_first = _match(means[chain], means[first])
         name[chain] = to_first[name[chain]]
         means[chain] = means[chain][np.argsort(to_first)]
-    found = ClusterNames(name, np.ones(n_clusters))
-    size = found.sort(draws.label_counts.astype(np.float64)).mean(axis=(0, 1))
+    by_chain = ClusterNames(name, np.ones(n_clusters))
+    size = by_chain.sort(draws.label_counts.astype(np.float64)).mean(axis=(0, 1))
     place = np.argsort(np.argsort(-size, kind="stable"))
     by_chance = max((n_items**2 - 1) / 3, 1.0)
     others = [chain for chain in range(n_chains) if chain != first] or [first]
-    apart = np.abs(means[others] - means[first]).sum(axis=2).mean(axis=0)
-    return ClusterNames(place[name], np.clip(1.0 - apart / by_chance, 0.0, 1.0)[np.argsort(place)])
+    distance = np.abs(means[others] - means[first]).sum(axis=2).mean(axis=0)
+    return ClusterNames(place[name], np.clip(1.0 - distance / by_chance, 0.0, 1.0)[np.argsort(place)])
 
 
-def _match(these: NDArray[np.float64], those: NDArray[np.float64]) -> NDArray[np.int64]:
-    """For each of these rankings the one of those it goes with."""
+def _match(these: Floats, those: Floats) -> NDArray[np.int64]:
+    """Return, for each of these rankings, which of those it is matched with."""
     distance = np.abs(these[:, None, :] - those[None, :, :]).sum(axis=2)
     return np.asarray(linear_sum_assignment(distance)[1], np.int64)

@@ -1,4 +1,4 @@
-"""What each cluster is like, for a person to read: size, alpha, its best items, and those that set it apart."""
+"""What each cluster is like, for people to read: size, alpha, its best items, and those that set it apart."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from bmcd.clicks.table import Clicks, Library
 from bmcd.clusters.matching import ClusterNames
 from bmcd.sampling.draws import Draws
 
-INTERVAL = (5, 95)  # percentiles: all intervals hold 90 % of the draws
+# Percentiles: all intervals hold 90 % of the draws.
+INTERVAL = (5, 95)
+# How many items of a summary are the best, and how many set the cluster apart.
 TOP, APART = 10, 5
 
 
@@ -27,12 +29,12 @@ class RankedItem:
     low: float
     high: float
     elsewhere: float
-    """Its rank in the other clusters, mean weighted by their size."""
+    """Its mean rank in the other clusters, weighted by their size."""
 
 
 @dataclass(frozen=True)
 class ClusterSummary:
-    """One cluster. `str()` of it reads as a short report."""
+    """One cluster; `print` it for a short report."""
 
     cluster: int
     """1 is the largest."""
@@ -40,14 +42,14 @@ class ClusterSummary:
     n_users_interval: tuple[float, float]
     share: float
     alpha: float
-    """How closely its users follow the consensus: 0 not at all."""
+    """How closely its users follow the consensus; 0 is not at all."""
     alpha_interval: tuple[float, float]
     top: tuple[RankedItem, ...]
-    """The best of the consensus."""
+    """The best items of the consensus, best first."""
     apart: tuple[RankedItem, ...]
-    """Items that stand much higher here than elsewhere."""
+    """Items that are ranked much higher here than in the other clusters."""
     agreement: float
-    """Do the chains agree on the consensus? 1: the same; 0: no more alike than by chance."""
+    """How well the chains agree on the consensus; 1 is the same in all, 0 no more alike than by chance."""
 
     def __str__(self) -> str:
         lines = [
@@ -83,85 +85,69 @@ class ClusterSummaries(Sequence[ClusterSummary]):
         return "\n\n".join(map(str, self._clusters))
 
     def to_frame(self) -> Any:
-        """One row for each cluster and each of its top items."""
+        """Return a frame with a row for each cluster and each of its items, in `top` and then in `apart`."""
         import narwhals as nw
 
         rows = [
             {
                 "cluster": c.cluster,
-                "n_users": c.n_users,
-                "n_users_low": c.n_users_interval[0],
-                "n_users_high": c.n_users_interval[1],
+                **_with_ends("n_users", c.n_users, c.n_users_interval),
                 "share": c.share,
-                "alpha": c.alpha,
-                "alpha_low": c.alpha_interval[0],
-                "alpha_high": c.alpha_interval[1],
+                **_with_ends("alpha", c.alpha, c.alpha_interval),
                 "agreement": c.agreement,
                 "item": i.item,
                 "title": i.title,
-                "rank": i.rank,
-                "rank_low": i.low,
-                "rank_high": i.high,
+                **_with_ends("rank", i.rank, (i.low, i.high)),
                 "rank_elsewhere": i.elsewhere,
                 "sets_apart": i in c.apart,
             }
             for c in self._clusters
-            for i in (*c.top, *(i for i in c.apart if i not in c.top))
+            for i in dict.fromkeys((*c.top, *c.apart))
         ]
         data = {name: [row[name] for row in rows] for name in rows[0]}
         return nw.from_dict(data, backend=self._library).to_native()
 
 
+def _with_ends(name: str, value: float, ends: tuple[float, float]) -> dict[str, float]:
+    return {name: value, f"{name}_low": ends[0], f"{name}_high": ends[1]}
+
+
 def summarise_clusters(draws: Draws, names: ClusterNames, clicks: Clicks) -> ClusterSummaries:
-    """Summarise the draws; ``clicks`` gives the items their names."""
-    alpha, tau = names.sort(draws.alpha), names.sort(draws.tau)
+    """Return what each cluster is like in the draws; ``clicks`` has the ids and titles of the items."""
+    alpha, rho = names.sort(draws.alpha), names.sort(draws.rho)
     sizes = names.sort(draws.label_counts.astype(np.float64))
-    rho = names.sort(draws.rho)
+    share = names.sort(draws.tau).mean(axis=(0, 1))
     rank = rho.mean(axis=(0, 1))
     low, high = np.percentile(rho, INTERVAL, axis=(0, 1))
-    n_clusters, n_items = rank.shape
-    weight = tau.mean(axis=(0, 1))
-    titles = clicks.items.astype(str) if clicks.titles is None else clicks.titles
-    own = clicks.items.tolist()
-
-    def interval(values: NDArray[np.float64]) -> tuple[float, float]:
-        first, last = np.percentile(values, INTERVAL)
-        return float(first), float(last)
-
-    found = []
-    for c in range(n_clusters):
-        others = np.arange(n_clusters) != c
-        elsewhere = np.average(rank[others], axis=0, weights=weight[others]) if others.any() else rank[c]
-
-        def ranked(
-            order: NDArray[np.int64], c: int = c, elsewhere: NDArray[Any] = elsewhere
-        ) -> tuple[RankedItem, ...]:
-            return tuple(
-                RankedItem(
-                    own[i],
-                    str(titles[i]),
-                    float(rank[c, i]),
-                    float(low[c, i]),
-                    float(high[c, i]),
-                    float(elsewhere[i]),
-                )
-                for i in order
-            )
-
+    titles = [str(title) for title in (clicks.items if clicks.titles is None else clicks.titles).tolist()]
+    summaries = []
+    for c in range(len(rank)):
+        others = np.arange(len(rank)) != c
+        elsewhere = np.average(rank[others], axis=0, weights=share[others]) if others.any() else rank[c]
+        numbers = np.column_stack([rank[c], low[c], high[c], elsewhere]).tolist()
+        items = [
+            RankedItem(item, title, *row)
+            for item, title, row in zip(clicks.items.tolist(), titles, numbers, strict=True)
+        ]
         # How many times higher: a step from 40 to 4 sets apart, one from 190 to 150 does not.
         times = elsewhere / rank[c]
-        apart = np.argsort(-times, kind="stable")[:APART]
-        found.append(
+        apart = [i for i in np.argsort(-times, kind="stable")[:APART] if times[i] > 1.0]
+        summaries.append(
             ClusterSummary(
                 cluster=c + 1,
                 n_users=float(sizes[:, :, c].mean()),
-                n_users_interval=interval(sizes[:, :, c]),
-                share=float(weight[c]),
+                n_users_interval=_interval(sizes[:, :, c]),
+                share=float(share[c]),
                 alpha=float(alpha[:, :, c].mean()),
-                alpha_interval=interval(alpha[:, :, c]),
-                top=ranked(np.argsort(rank[c], kind="stable")[: min(TOP, n_items)]),
-                apart=ranked(apart[times[apart] > 1.0]) if others.any() else (),
+                alpha_interval=_interval(alpha[:, :, c]),
+                top=tuple(items[i] for i in np.argsort(rank[c], kind="stable")[:TOP]),
+                apart=tuple(items[i] for i in apart),
                 agreement=float(names.agreement[c]),
             )
         )
-    return ClusterSummaries(found, clicks.library)
+    return ClusterSummaries(summaries, clicks.library)
+
+
+def _interval(values: NDArray[np.float64]) -> tuple[float, float]:
+    low, high = np.percentile(values, INTERVAL)
+    return float(low), float(high)

@@ -1,11 +1,10 @@
-"""Measures of recommendations: accuracy, diversity, calibration, with intervals and paired comparisons."""
+"""Measuring, comparing and tuning recommenders. Asks models to fit and recommend; knows nothing else of them."""
 
-from bmcd.evaluation.calibration import Calibration, cutoff_for, cutoff_table
-from bmcd.evaluation.compare import compare
-from bmcd.evaluation.comparison import Comparison
-from bmcd.evaluation.evaluate import evaluate
+from bmcd.evaluation.calibration import Calibration
+from bmcd.evaluation.compare import Comparison, compare
+from bmcd.evaluation.evaluate import Evaluation, ItemCounts, evaluate
 from bmcd.evaluation.intervals import Interval, PairedDifference, paired_difference
-from bmcd.evaluation.result import Evaluation, ItemCounts
+from bmcd.prediction.cutoffs import cutoff_for, cutoff_table
 
 __all__ = [
     "Calibration",

@@ -1,33 +1,31 @@
-"""Are the probabilities right? Hit rate against probability, proper scores, and what a cut-off buys."""
+"""Whether probabilities are right: hit rate against probability, and proper scores."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from bmcd.clicks.table import Library
 from bmcd.errors import InputError
+from bmcd.prediction.cutoffs import check_hits, cutoff_columns, cutoff_for, cutoff_table
 
 Floats = NDArray[np.float64]
-Library = Literal["pandas", "polars", "pyarrow"]
-
-# Cut-offs of the paper's tables are multiples of this.
-CUTOFF_STEP = 0.05
 
 
 def squared_errors(probability: Floats, hit: NDArray[np.bool_]) -> Floats:
-    """The Brier score of each recommendation: (probability - hit)^2."""
+    """Return the Brier score of each recommendation: (probability - hit)^2."""
     errors: Floats = (probability - hit) ** 2
     return errors
 
 
 def log_losses(probability: Floats, hit: NDArray[np.bool_]) -> Floats:
-    """The log score of each recommendation, in nats: -log of the probability given to what happened.
+    """Return the log score of each recommendation, in nats: -log of the probability given to what happened.
 
-    It would be infinite where that probability is 0; as in scikit-learn, probabilities are first moved into
-    [eps, 1 - eps], eps = 2.2e-16 being the spacing of numbers at 1.
+    It would be infinite where that probability is 0. So, as in scikit-learn, probabilities are first moved into
+    [eps, 1 - eps], where eps = 2.2e-16 is the spacing of numbers at 1.
 
     >>> log_losses(np.array([0.5, 1.0]), np.array([True, False])).round(3).tolist()
     [0.693, 36.044]
@@ -40,7 +38,7 @@ def log_losses(probability: Floats, hit: NDArray[np.bool_]) -> Floats:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Calibration:
-    """Hit rate against probability, in bins; made by `Calibration.of`. Bins without recommendations are left out.
+    """Hit rate against probability, in bins, from `Calibration.of`. Bins without recommendations are left out.
 
     >>> calibration = Calibration.of([0.1, 0.1, 0.3, 0.3], [False, False, True, False], bin_width=0.1)
     >>> calibration
@@ -50,32 +48,32 @@ class Calibration:
     """
 
     probability: Floats
-    """Of each recommendation."""
+    """The probability of each recommendation."""
     hit: NDArray[np.bool_]
     """Whether each recommendation was a hit."""
     bin_width: float
-    """The paper uses 0.01."""
+    """The width of each bin; the paper's is 0.01."""
     lower: Floats
     """Where each bin starts; a bin is lower <= probability < upper, and the last one includes 1."""
     upper: Floats
     """Where each bin ends."""
     bin_n: NDArray[np.int64]
-    """Recommendations in the bin."""
+    """How many recommendations are in each bin."""
     bin_probability: Floats
     """Their mean probability."""
     bin_hit_rate: Floats
-    """The share of them that are hits; with good probabilities near `bin_probability`."""
+    """The share of them that are hits, which is near `bin_probability` if the probabilities are right."""
     brier: float
     """Mean of (probability - hit)^2; = reliability - resolution + uncertainty + within_bin."""
     reliability: float
     """Mean over recommendations of (bin_probability - bin_hit_rate)^2; 0 is best."""
     resolution: float
-    """Mean over recommendations of (bin_hit_rate - hit_rate)^2; more is better."""
+    """Mean over recommendations of (bin_hit_rate - hit_rate)^2; higher is better."""
     uncertainty: float
     """hit_rate * (1 - hit_rate): the Brier score of giving every recommendation the overall hit rate."""
     within_bin: float
-    """What Murphy's three terms leave when probabilities differ within a bin: the mean squared deviation of
-    probability from its bin's mean, less twice the mean product of that deviation and the hit's deviation."""
+    """What Murphy's three terms leave over when probabilities differ within a bin: the mean squared deviation of
+    probability from its bin's mean, minus twice the mean product of that deviation and the hit's deviation."""
     expected_calibration_error: float
     """Mean over recommendations of |bin_probability - bin_hit_rate|."""
     log_score: float
@@ -83,15 +81,15 @@ class Calibration:
 
     @classmethod
     def of(cls, probability: ArrayLike, hit: ArrayLike, bin_width: float = 0.01) -> Calibration:
-        """Compare probabilities with what happened; `1 / bin_width` must be a whole number."""
-        p, h = _checked(probability, hit)
+        """Return the calibration of probabilities; `1 / bin_width` must be a whole number."""
+        p, h = check_hits(probability, hit)
         edges = bin_edges(bin_width)
         # The bin of each recommendation; 1.0 belongs to the last one.
         index = np.minimum(np.searchsorted(edges, p, side="right") - 1, len(edges) - 2)
         used, code, n = np.unique(index, return_inverse=True, return_counts=True)
         mean_p, rate = np.bincount(code, weights=p) / n, np.bincount(code, weights=h) / n
         overall, weight = h.mean(), n / len(p)
-        off = p - mean_p[code]
+        deviation = p - mean_p[code]
         return cls(
             probability=p,
             hit=h,
@@ -105,27 +103,27 @@ class Calibration:
             reliability=float(weight @ (mean_p - rate) ** 2),
             resolution=float(weight @ (rate - overall) ** 2),
             uncertainty=float(overall * (1 - overall)),
-            within_bin=float((off**2 - 2 * off * (h - rate[code])).mean()),
+            within_bin=float((deviation**2 - 2 * deviation * (h - rate[code])).mean()),
             expected_calibration_error=float(weight @ np.abs(mean_p - rate)),
             log_score=float(log_losses(p, h).mean()),
         )
 
     @property
     def mean_probability(self) -> float:
-        """Mean of the probabilities: what the model promised."""
+        """Mean of the probabilities: the hit rate that the model expects."""
         return float(self.probability.mean())
 
     @property
     def hit_rate(self) -> float:
-        """Share of hits: what came of it."""
+        """Share of recommendations that are hits."""
         return float(self.hit.mean())
 
     def cutoff_table(self, cutoffs: ArrayLike | None = None, *, library: Library = "pandas") -> Any:
-        """See `cutoff_table`."""
+        """Return the cut-off table of these recommendations; see `cutoff_table`."""
         return cutoff_table(self.probability, self.hit, cutoffs, library=library)
 
     def cutoff_for(self, hit_rate: float, *, min_kept: int = 30) -> float:
-        """See `cutoff_for`."""
+        """Return the smallest cut-off with this hit rate; see `cutoff_for`."""
         return cutoff_for(self.probability, self.hit, hit_rate, min_kept=min_kept)
 
     def to_frame(self, library: Library = "pandas") -> Any:
@@ -135,13 +133,13 @@ class Calibration:
         return nw.from_dict(self._bins(), backend=library).to_native()
 
     def to_dict(self) -> dict[str, Any]:
-        """Return everything but the single recommendations, ready for JSON."""
+        """Return all numbers but those of single recommendations, ready for JSON."""
         names = (
             *("bin_width", "mean_probability", "hit_rate", "brier", "reliability", "resolution"),
             *("uncertainty", "within_bin", "expected_calibration_error", "log_score"),
         )
         numbers = {name: getattr(self, name) for name in names}
-        cutoffs = _rows(_cutoff_columns(self.probability, self.hit, None))
+        cutoffs = _rows(cutoff_columns(self.probability, self.hit, None))
         return {**numbers, "bins": _rows(self._bins()), "cutoffs": cutoffs}
 
     def __repr__(self) -> str:
@@ -158,7 +156,7 @@ class Calibration:
 
 
 def bin_edges(bin_width: float) -> Floats:
-    """The edges of bins of equal width from 0 to 1.
+    """Return the edges of bins of equal width from 0 to 1.
 
     >>> bin_edges(0.25).tolist()
     [0.0, 0.25, 0.5, 0.75, 1.0]
@@ -168,99 +166,10 @@ def bin_edges(bin_width: float) -> Floats:
         raise InputError(
             f"bin_width must divide 1 into equal parts, like 0.01, 0.05 or 0.1, but it is {bin_width}."
         )
-    # Not multiples of bin_width: 3 * 0.1 is more than 0.3, but 3 / 10 is the number that is written 0.3.
+    # Multiples of bin_width would be off: 3 * 0.1 is more than 0.3, but 3 / 10 is the number written 0.3.
     edges: Floats = np.arange(n_bins + 1) / n_bins
     return edges
 
 
-def cutoff_table(
-    probability: ArrayLike, hit: ArrayLike, cutoffs: ArrayLike | None = None, *, library: Library = "pandas"
-) -> Any:
-    """Return the paper's cut-off table: for each cut-off, what is kept (probability >= cutoff) and how good it is.
-
-    Columns: `cutoff`; `n`, `share`: number of recommendations kept, and their share of all; `accuracy`: the share
-    of those kept that are hits, missing where none is kept. Without `cutoffs`, they are the multiples of 0.05 from
-    the last that keeps everything to the last that keeps anything.
-
-    >>> cutoff_table([0.12, 0.2, 0.3, 0.3], [False, False, True, False]).round(3).to_dict("list")
-    {'cutoff': [0.1, 0.15, 0.2, 0.25, 0.3], 'n': [4, 3, 3, 2, 2], 'share': [1.0, 0.75, 0.75, 0.5, 0.5], \
-'accuracy': [0.25, 0.333, 0.333, 0.5, 0.5]}
-    """
-    import narwhals as nw
-
-    table = _cutoff_columns(*_checked(probability, hit), cutoffs)
-    schema = {"cutoff": nw.Float64(), "n": nw.Int64(), "share": nw.Float64(), "accuracy": nw.Float64()}
-    return nw.from_dict(table, schema=schema, backend=library).to_native()
-
-
-def cutoff_for(probability: ArrayLike, hit: ArrayLike, hit_rate: float, *, min_kept: int = 30) -> float:
-    """Return the smallest cut-off with which the recommendations kept have the wanted hit rate.
-
-    Of all cut-offs (the probabilities themselves) that keep at least `min_kept` recommendations, it is the one that
-    keeps the most while their accuracy is at least `hit_rate`; 0.0 when all of them together reach it already.
-    Few recommendations can be all hits by luck, which is why `min_kept` matters. The cut-off is chosen on these
-    data, so the hit rate on others will be a little lower: choose on one part of the users, confirm on another.
-
-    When no cut-off reaches the wanted hit rate this is an error that says what can be reached, and not None, which
-    as a `min_probability` would mean no cut-off at all.
-
-    >>> cutoff_for([0.1, 0.2, 0.3, 0.4], [False, True, False, True], hit_rate=0.6, min_kept=1)
-    0.2
-    """
-    p, h = _checked(probability, hit)
-    if not 0 <= hit_rate <= 1:
-        raise InputError(f"hit_rate must be between 0 and 1, but it is {hit_rate}.")
-    if not 1 <= min_kept <= len(p):
-        raise InputError(
-            f"min_kept must be 1 to {len(p)}, the number of recommendations given, but it is {min_kept}."
-        )
-    order = np.argsort(-p, kind="stable")
-    kept = np.arange(1, len(p) + 1)
-    accuracy = np.cumsum(h[order]) / kept
-    # A cut-off keeps all of equal probability or none: it can stand only where the next one is smaller.
-    can_stand = np.append(p[order][1:] < p[order][:-1], True) & (kept >= min_kept)
-    good = np.flatnonzero(can_stand & (accuracy >= hit_rate))
-    if not good.size:
-        best = np.flatnonzero(can_stand)[accuracy[can_stand].argmax()]
-        raise InputError(
-            f"no cut-off reaches a hit rate of {hit_rate:g}: the best is {accuracy[best]:.4f}, with cut-off "
-            f"{p[order[best]]:.4f}, which keeps {kept[best]:,} of {len(p):,} recommendations "
-            f"(at least {min_kept:,} must be kept). Ask for less."
-        )
-    return 0.0 if good[-1] == len(p) - 1 else float(p[order[good[-1]]])
-
-
-def _cutoff_columns(p: Floats, h: NDArray[np.bool_], cutoffs: ArrayLike | None) -> dict[str, list[Any]]:
-    if cutoffs is None:
-        n_steps = round(1 / CUTOFF_STEP)
-        grid = np.arange(n_steps + 1) / n_steps
-        first, last = np.searchsorted(grid, (p.min(), p.max()), side="right")
-        cuts = grid[first - 1 : last]
-    else:
-        cuts = np.atleast_1d(np.asarray(cutoffs, dtype=np.float64))
-        if cuts.ndim != 1 or not np.isfinite(cuts).all():
-            raise InputError("cutoffs must be numbers, like [0.1, 0.2, 0.3].")
-    order = np.argsort(p)
-    below = np.searchsorted(p[order], cuts, side="left")
-    n = len(p) - below
-    hits = h.sum() - np.concatenate(([0], np.cumsum(h[order])))[below]
-    accuracy = [int(some) / int(of) if of else None for some, of in zip(hits, n, strict=True)]
-    return {"cutoff": cuts.tolist(), "n": n.tolist(), "share": (n / len(p)).tolist(), "accuracy": accuracy}
-
-
 def _rows(table: dict[str, list[Any]]) -> list[dict[str, Any]]:
     return [dict(zip(table, row, strict=True)) for row in zip(*table.values(), strict=True)]
-
-
-def _checked(probability: ArrayLike, hit: ArrayLike) -> tuple[Floats, NDArray[np.bool_]]:
-    p, h = np.asarray(probability, dtype=np.float64), np.asarray(hit)
-    if p.ndim != 1 or p.shape != h.shape or not p.size:
-        raise InputError(
-            f"probability and hit must be as long as each other and not empty, one entry for each recommendation, "
-            f"but their shapes are {p.shape} and {h.shape}."
-        )
-    if not ((p >= 0) & (p <= 1)).all():
-        raise InputError(f"probabilities must be between 0 and 1, but there is {p[~((p >= 0) & (p <= 1))][0]}.")
-    if not np.isin(h, (0, 1)).all():
-        raise InputError("hit must be True or False (or 1 or 0) for each recommendation.")
-    return p, h.astype(np.bool_)

@@ -1,25 +1,145 @@
-"""compare: several models on the same clicks, in one table."""
+"""compare: measure several models on the same clicks, in one table."""
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bmcd.clicks.table import Clicks
 from bmcd.errors import InputError
-from bmcd.evaluation.comparison import Comparison, Entry
-from bmcd.evaluation.evaluate import evaluate
-from bmcd.evaluation.intervals import PairedDifference, paired_differences
-from bmcd.evaluation.result import Evaluation
+from bmcd.evaluation import comparison_text
+from bmcd.evaluation.evaluate import CALIBRATION_MEASURES, MEASURES, Evaluation, evaluate
+from bmcd.evaluation.intervals import Interval, PairedDifference, paired_differences
 from bmcd.prediction.top_k import check_k
 from bmcd.system.progress import counting
 from bmcd.system.text import listed
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+    from rich.table import Table
+
     from bmcd.simulation import Simulation
+
+# Columns of the table that follow the name of a measure, and the attributes they come from.
+INTERVAL_COLUMNS = {"low": "low", "high": "high"}
+DIFFERENCE_COLUMNS = {
+    "difference": "difference",
+    "difference_low": "low",
+    "difference_high": "high",
+    "p_value": "p_value",
+}
+
+
+class Entry(NamedTuple):
+    """One model of a comparison."""
+
+    model: Any
+    fit: dict[str, Any]
+    """The options `compare` fitted it with; empty if it came fitted."""
+    fitted_before: bool
+    fit_seconds: float
+    """NaN if it came fitted."""
+    recommend_seconds: float
+    evaluation: Evaluation
+    intervals: dict[str, Interval]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Comparison:
+    """The result of `bmcd.compare`: models by measures; `print` it for the main ones."""
+
+    entries: Mapping[str, Entry]
+    """By the name of the model."""
+    differences: Mapping[str, Mapping[str, PairedDifference]]
+    """By model and measure: the model minus `against`, user by user."""
+    against: str
+    k: int
+    seed: int
+    level: float
+    resamples: int
+    train: Clicks
+    test: Clicks | Simulation
+
+    @property
+    def measures(self) -> list[str]:
+        """The names of all measures; those of calibration only if some model gives probabilities."""
+        calibrated = any(entry.evaluation.calibration is not None for entry in self.entries.values())
+        return [*MEASURES, *(CALIBRATION_MEASURES if calibrated else ())]
+
+    def value(self, name: str, measure: str) -> float:
+        """Return one measure of one model; NaN for calibration of a model without probabilities."""
+        return self.entries[name].evaluation.value(measure)
+
+    @property
+    def table(self) -> Any:
+        """A pandas frame with a row for each model.
+
+        Its columns are model, fit_seconds (NaN if it came fitted), recommend_seconds, then each measure, followed,
+        if it has an interval, by its _low and _high, and by _difference, _difference_low, _difference_high and
+        _p_value against the model `against`.
+        """
+        import pandas as pd
+
+        return pd.DataFrame([self._row(name) for name in self.entries])
+
+    def _row(self, name: str) -> dict[str, Any]:
+        entry, differences = self.entries[name], self.differences.get(name, {})
+        row = {"model": name, "fit_seconds": entry.fit_seconds, "recommend_seconds": entry.recommend_seconds}
+        for measure in self.measures:
+            row[measure] = self.value(name, measure)
+            if any(measure in other.intervals for other in self.entries.values()):
+                row |= _columns(measure, entry.intervals.get(measure), INTERVAL_COLUMNS)
+                if len(self.entries) > 1:
+                    row |= _columns(measure, differences.get(measure), DIFFERENCE_COLUMNS)
+        return row
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all measures, intervals and differences, ready for JSON."""
+        models = {
+            name: {
+                "fit_seconds": None if entry.fitted_before else entry.fit_seconds,
+                "recommend_seconds": entry.recommend_seconds,
+                "evaluation": entry.evaluation.to_dict(),
+                "intervals": {measure: [ends.low, ends.high] for measure, ends in entry.intervals.items()},
+                "differences": {
+                    measure: difference.to_dict() for measure, difference in self.differences.get(name, {}).items()
+                },
+            }
+            for name, entry in self.entries.items()
+        }
+        return {"k": self.k, "against": self.against, "level": self.level, "models": models}
+
+    def to_markdown(self) -> str:
+        """Return the main measures as a table in Markdown."""
+        return comparison_text.markdown(self)
+
+    def __rich__(self) -> Table:
+        return comparison_text.rich_table(self)
+
+    def __str__(self) -> str:
+        return comparison_text.text(self)
+
+    __repr__ = __str__
+
+    def plot(self, x: str = "coverage", y: str = "accuracy") -> Figure:
+        """Return a matplotlib figure of one measure against another, a point for each model, with intervals."""
+        from bmcd import plots
+
+        return plots.measures(self, x, y)
+
+    def save(self, folder: str | Path, *, plots: bool = True) -> Path:
+        """Write table.csv, table.md, comparison.json, config.json and plots into a folder, and return it.
+
+        config.json says what the comparison was made of: versions, seed, options, models with their settings, and
+        the fingerprints of the clicks. ``plots`` adds accuracy against coverage and against novelty.
+        """
+        from bmcd.evaluation.comparison_folder import save
+
+        return save(self, Path(folder), plots)
 
 
 def compare(
@@ -38,8 +158,9 @@ def compare(
 ) -> Comparison:
     """Fit models, let each recommend k items to every user, and measure all of them on the same test.
 
-    A model that is fitted already is used as it is, and its time to fit is not known; it must have been fitted to
-    ``train``. One that is not is fitted here, and stays so. Rivals are worth comparing with only after `tune`.
+    A model that is fitted already is used as it is, and the time its fit took is not known; it must have been
+    fitted to ``train``. A model that is not fitted is fitted here, and stays fitted. `tune` the rivals first: a
+    comparison with rivals that are not tuned says little.
 
     Parameters
     ----------
@@ -48,9 +169,9 @@ def compare(
     train, test
         As in `evaluate`.
     k
-        How many recommendations.
+        How many recommendations for each user.
     against
-        The model that the others are compared with, user by user; the first unless given.
+        The model that the others are compared with, user by user; by default the first.
     seed
         Of every fit, and of the bootstrap.
     fit
@@ -67,78 +188,60 @@ def compare(
     >>> import bmcd
     >>> simulation = bmcd.simulate(n_users=300, seed=1)
     >>> rivals = {"popularity": bmcd.baselines.Popularity(), "EASE": bmcd.baselines.EASE()}
-    >>> found = compare(rivals, simulation.clicks, simulation, k=5)
-    >>> found.table[["model", "accuracy", "coverage"]].round(3).values.tolist()
+    >>> comparison = compare(rivals, simulation.clicks, simulation, k=5)
+    >>> comparison.table[["model", "accuracy", "coverage"]].round(3).values.tolist()
     [['popularity', 0.184, 0.2], ['EASE', 0.252, 0.64]]
     """
-    k, options = check_k(k), {name: dict(own) for name, own in (fit or {}).items()}
+    k, options = check_k(k), fit or {}
     against = _check_names(models, options, against)
     for name, model in models.items():
-        _check_fitted_to(name, model, train)
-    entries = {}
+        check_fitted_to(name, model, train)
+    bootstrap: dict[str, Any] = {"level": level, "resamples": resamples, "seed": seed}
+    entries: dict[str, Entry] = {}
     with counting(progress, "models", len(models)) as show:
-        for n_done, (name, model) in enumerate(models.items(), start=1):
-            entries[name] = _measure(
-                model, train, test, k, {"seed": seed, **options.get(name, {})}, n_popular, (level, resamples, seed)
+        for name, model in models.items():
+            fitted_before = is_fitted(model)
+            fit_options = {} if fitted_before else {"seed": seed, **options.get(name, {})}
+            fit_seconds = math.nan if fitted_before else _timed(model.fit, train, **fit_options)[1]
+            recommended, recommend_seconds = _timed(model.recommend, k)
+            evaluation = evaluate(recommended, train, test, k=k, n_popular=n_popular)
+            intervals = evaluation.intervals(**bootstrap)
+            entries[name] = Entry(
+                model, fit_options, fitted_before, fit_seconds, recommend_seconds, evaluation, intervals
             )
-            show(n_done)
-    evaluations = {name: entry.evaluation for name, entry in entries.items()}
-    settings = {"level": level, "resamples": resamples, "seed": seed}
-    return Comparison(
-        entries=entries,
-        differences=_differences(evaluations, against, settings),
-        against=against,
-        k=k,
-        seed=seed,
-        level=level,
-        resamples=resamples,
-        train=train,
-        test=test,
-    )
-
-
-def _measure(
-    model: Any,
-    train: Clicks,
-    test: Clicks | Simulation,
-    k: int,
-    fit: dict[str, Any],
-    n_popular: int | None,
-    bootstrap: tuple[float, int, int],
-) -> Entry:
-    fit_seconds = float("nan")
-    fitted_before = is_fitted(model)
-    if not fitted_before:
-        began = time.perf_counter()
-        model.fit(train, **fit)
-        fit_seconds = time.perf_counter() - began
-    began = time.perf_counter()
-    recommended = model.recommend(k)
-    seconds = time.perf_counter() - began
-    evaluation = evaluate(recommended, train, test, k=k, n_popular=n_popular)
-    level, resamples, seed = bootstrap
-    intervals = evaluation.intervals(level=level, resamples=resamples, seed=seed)
-    return Entry(model, {} if fitted_before else fit, fitted_before, fit_seconds, seconds, evaluation, intervals)
-
-
-def _differences(
-    evaluations: Mapping[str, Evaluation], against: str, settings: dict[str, Any]
-) -> dict[str, dict[str, PairedDifference]]:
-    base = evaluations[against]
-    found: dict[str, dict[str, PairedDifference]] = {}
-    for name, evaluation in evaluations.items():
+            show(len(entries))
+    base = entries[against].evaluation
+    differences = {}
+    for name, entry in entries.items():
         if name != against:
-            shared = [measure for measure in evaluation.per_user if measure in base.per_user]
-            found[name] = paired_differences(evaluation, base, shared, **settings)
-    return found
+            shared = [measure for measure in entry.evaluation.per_user if measure in base.per_user]
+            differences[name] = paired_differences(entry.evaluation, base, shared, **bootstrap)
+    return Comparison(entries, differences, against, k, seed, level, resamples, train, test)
+
+
+def _timed(function: Callable[..., Any], *arguments: Any, **options: Any) -> tuple[Any, float]:
+    """Return what the call returns, and how many seconds it took."""
+    began = time.perf_counter()
+    return function(*arguments, **options), time.perf_counter() - began
 
 
 def is_fitted(model: Any) -> bool:
-    """Whether the model has learned something: scikit-learn's attributes that end in an underscore say so."""
+    """Return whether the model has learned something, as attributes that end in an underscore show."""
     return any(name.endswith("_") and not name.startswith("_") for name in vars(model))
 
 
+def check_fitted_to(name: str, model: Any, train: Clicks) -> None:
+    """Raise `InputError` if the model keeps the clicks it was fitted to, and they are not the training clicks."""
+    clicks = getattr(model, "clicks_", None)
+    if isinstance(clicks, Clicks) and clicks is not train and clicks.fingerprint() != train.fingerprint():
+        raise InputError(
+            f"{name} is fitted to other clicks than train ({clicks!r} against {train!r}), and may have seen the "
+            "test. Fit it to train, or pass one that is not fitted."
+        )
+
+
 def _check_names(models: Mapping[str, Any], options: Mapping[str, Any], against: str | None) -> str:
+    """Return the name of the model that the others are compared with."""
     if not models:
         raise InputError("there are no models to compare.")
     names = list(models)
@@ -149,13 +252,8 @@ def _check_names(models: Mapping[str, Any], options: Mapping[str, Any], against:
     return names[0] if against is None else against
 
 
-def _check_fitted_to(name: str, model: Any, train: Clicks) -> None:
-    clicks = getattr(model, "clicks_", None)
-    if not isinstance(clicks, Clicks):
-        return
-    arrays = [(one.users, one.items, one.matrix.indptr, one.matrix.indices) for one in (clicks, train)]
-    if not all(np.array_equal(a, b) for a, b in zip(*arrays, strict=True)):
-        raise InputError(
-            f"{name} is fitted to other clicks than train ({clicks!r} against {train!r}), and may have seen the "
-            "test. Fit it to train, or pass one that is not fitted."
-        )
+def _columns(measure: str, of: Any, attributes: Mapping[str, str]) -> dict[str, float]:
+    return {
+        f"{measure}_{column}": math.nan if of is None else getattr(of, attribute)
+        for column, attribute in attributes.items()
+    }

@@ -1,27 +1,191 @@
-"""evaluate: recommendations against what the users did next."""
+"""evaluate: measure recommendations against what the users did next."""
 
 from __future__ import annotations
 
 import math
 import operator
+from collections.abc import Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from bmcd.clicks.table import Clicks
+from bmcd.clicks.table import Clicks, Library
 from bmcd.errors import InputError, InputTypeError
 from bmcd.evaluation import metrics
 from bmcd.evaluation.calibration import Calibration, bin_edges, log_losses, squared_errors
-from bmcd.evaluation.lists import clicked, read_k, read_lists, read_truth
+from bmcd.evaluation.intervals import Interval, bootstrap, percentiles
+from bmcd.evaluation.lists import read_k, read_lists
 from bmcd.evaluation.metrics import PerUser
-from bmcd.evaluation.result import Evaluation, ItemCounts
+from bmcd.prediction.truth import read_truth, was_clicked
+from bmcd.system.text import listed
 
 if TYPE_CHECKING:
     from bmcd.simulation import Simulation
 
 # The paper calls 40 of its 200 items popular.
 POPULAR_SHARE = 0.2
+COUNTS = ("n_users", "n_users_with_list", "n_items", "n_recommendations", "n_hits", "n_rare", "n_users_with_rare")
+"""The counts, in the order they are shown."""
+MEASURES = (
+    *("accuracy", "coverage", "correct_coverage", "intra_list_similarity", "novelty", "rare_share"),
+    *("users_with_rare_share", "precision", "recall", "ndcg", "mrr"),
+)
+"""The measures every evaluation has, in the order they are shown."""
+CALIBRATION_MEASURES = ("brier", "log_score", "expected_calibration_error")
+"""The measures shown below them when there are probabilities."""
+
+
+@dataclass(frozen=True, eq=False)
+class ItemCounts:
+    """How often each item was recommended, from the least to the most clicked in train, as in the paper."""
+
+    item: NDArray[Any]
+    """The caller's ids."""
+    clicks: NDArray[np.int64]
+    """Clicks in train."""
+    recommended: NDArray[np.int64]
+    """Users to whom the item was recommended."""
+    hits: NDArray[np.int64]
+    """Those of them for whom it was a hit."""
+    n_popular: int
+    """How many items, the last ones, are popular; the others are rare."""
+
+    @classmethod
+    def of(cls, train: Clicks, shown: NDArray[np.int64], hit: NDArray[np.int64], n_popular: int) -> ItemCounts:
+        """Count items, given by their columns in train: once for each time one was shown, or was a hit."""
+        order = metrics.popularity_order(train.per_item)[::-1]
+        recommended, hits = (np.bincount(items, minlength=train.n_items)[order] for items in (shown, hit))
+        return cls(train.items[order], train.per_item[order], recommended, hits, n_popular)
+
+    def to_frame(self, library: Library = "pandas") -> Any:
+        """Return a frame with a row for each item: item, clicks, recommended, hits, rare."""
+        import narwhals as nw
+
+        data = {name: getattr(self, name).tolist() for name in ("item", "clicks", "recommended", "hits")}
+        data["rare"] = (np.arange(len(self.item)) < len(self.item) - self.n_popular).tolist()
+        return nw.from_dict(data, backend=library).to_native()
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Evaluation:
+    """The result of `bmcd.evaluate`; `print` it for the table. docs/evaluation.md defines every measure."""
+
+    k: int
+    """The number of recommendations asked for, for each user."""
+    n_users: int
+    """Evaluated users: those with recommendations, test clicks, or both."""
+    n_users_with_list: int
+    """Users with at least one recommendation."""
+    n_items: int
+    """Items in train, those nobody clicked included: all that can be recommended."""
+    n_recommendations: int
+    n_hits: int
+    n_unclicked: int
+    """Recommendations of items nobody clicked in train; for `novelty` they count as clicked once."""
+    accuracy: float
+    """Share of all recommendations that are hits."""
+    coverage: float
+    """Distinct items recommended, over `n_items`."""
+    correct_coverage: float
+    """Distinct items that are a hit for some user, over `n_items`."""
+    intra_list_similarity: float
+    """Binary cosine from training clicks, summed over the pairs of a list, mean over users with a list."""
+    novelty: float
+    """|log2| of an item's share of all training clicks, mean over the list, mean over users with a list."""
+    n_rare: int
+    """Recommendations of items that are not among the `items.n_popular` most clicked."""
+    rare_share: float
+    """`n_rare` over `n_recommendations`."""
+    n_users_with_rare: int
+    """Users with at least one rare recommendation."""
+    users_with_rare_share: float
+    """`n_users_with_rare` over `n_users_with_list`."""
+    precision: float
+    """Hits over k, mean over evaluated users."""
+    recall: float
+    """Hits over test clicks, mean over users with test clicks."""
+    ndcg: float
+    """Discounted gain over that of the best list, mean over users with test clicks."""
+    mrr: float
+    """1 over the rank of the first hit, or 0, mean over evaluated users."""
+    calibration: Calibration | None
+    """Hit rate against probability; None when the recommendations have no column `probability`."""
+    items: ItemCounts
+    """How often each item was recommended, by popularity."""
+    users: NDArray[Any]
+    """The ids of the evaluated users, in the order of train, which is that of `per_user` and `n_relevant`."""
+    n_relevant: NDArray[np.int64]
+    """How many items would have been a hit for each evaluated user."""
+    per_user: Mapping[str, PerUser]
+    """For each measure that has an interval, numerator and denominator of each evaluated user."""
+
+    def interval(self, measure: str, *, level: float = 0.95, resamples: int = 2000, seed: int = 0) -> Interval:
+        """Return a measure with its bootstrap interval; see `intervals`."""
+        if measure not in self.per_user:
+            raise InputError(
+                f"{measure!r} has no interval; those that have: {listed(list(self.per_user), 20)}. See `intervals`."
+            )
+        return self._intervals([measure], level, resamples, seed)[measure]
+
+    def intervals(self, *, level: float = 0.95, resamples: int = 2000, seed: int = 0) -> dict[str, Interval]:
+        """Return, for each measure that has one, its percentile interval over resamples of the users.
+
+        Coverage, correct coverage and the expected calibration error have none: a resample holds only about 63 % of
+        the different users, so it covers fewer items, and its bins are noisier, than the users it stands for.
+        """
+        return self._intervals(list(self.per_user), level, resamples, seed)
+
+    def _intervals(self, names: list[str], level: float, resamples: int, seed: int) -> dict[str, Interval]:
+        draws = bootstrap([self.per_user[name] for name in names], resamples, seed)
+        return {
+            name: Interval(name, self.per_user[name].value, *percentiles(column, level), level)
+            for name, column in zip(names, draws.T, strict=True)
+        }
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all numbers, ready for JSON, without those of single users and items."""
+        numbers = {name: getattr(self, name) for name in ("k", *COUNTS, "n_unclicked", *MEASURES)}
+        calibration = None if self.calibration is None else self.calibration.to_dict()
+        return {**numbers, "n_popular": self.items.n_popular, "calibration": calibration}
+
+    def to_frame(
+        self, library: Library = "pandas", *, level: float | None = None, resamples: int = 2000, seed: int = 0
+    ) -> Any:
+        """Return a frame with a row for each measure: measure, value; with a `level` also low and high."""
+        import narwhals as nw
+
+        values = self._values()
+        data: dict[str, list[Any]] = {"measure": list(values), "value": list(values.values())}
+        if level is not None:
+            intervals = self.intervals(level=level, resamples=resamples, seed=seed)
+            for end in ("low", "high"):
+                data[end] = [getattr(intervals[name], end) if name in intervals else None for name in values]
+        schema = {name: nw.String() if name == "measure" else nw.Float64() for name in data}
+        return nw.from_dict(data, schema=schema, backend=library).to_native()
+
+    def __repr__(self) -> str:
+        rare = f"{self.n_rare:,} rare recommendations, to {self.n_users_with_rare:,} users"
+        return "\n".join(
+            [
+                f"Evaluation({self.n_hits:,} hits in {self.n_recommendations:,} recommendations to "
+                f"{self.n_users_with_list:,} users, k={self.k})",
+                *(f"  {name:<27}{value:>8.4f}" for name, value in self._values().items()),
+                f"  ({rare}; rare: not among the {self.items.n_popular:,} most clicked of {self.n_items:,} items)",
+            ]
+        )
+
+    def value(self, measure: str) -> float:
+        """Return one measure; NaN for a measure of calibration where there are no probabilities."""
+        if measure not in CALIBRATION_MEASURES:
+            return float(getattr(self, measure))
+        return math.nan if self.calibration is None else float(getattr(self.calibration, measure))
+
+    def _values(self) -> dict[str, float]:
+        names = MEASURES if self.calibration is None else (*MEASURES, *CALIBRATION_MEASURES)
+        return {name: self.value(name) for name in names}
 
 
 def evaluate(
@@ -39,23 +203,23 @@ def evaluate(
     ----------
     recommendations
         A pandas, polars or Arrow table with the columns `user`, `item` (ids as in `train`), `rank` (1 for a user's
-        first) and, where the method has them, `probability`; other columns are not looked at.
+        first) and, where the method has them, `probability`; other columns are ignored.
     train
-        The clicks the recommendations were made from. Recommending what is clicked here is an error.
+        The clicks the recommendations were made from. It is an error to recommend what is clicked here.
     test
         Held-out clicks, with users and items of `train` and no click that is in `train`: a recommendation is a hit
         when it is among them. Or the `Simulation` whose clicks are `train`: a hit is an item whose true rank is at
         most n_clicked + k.
     k
-        How many recommendations were asked for; the length of the longest list unless given. Lists may be shorter.
+        How many recommendations were asked for; by default the length of the longest list. Lists may be shorter.
     n_popular
-        How many of the most clicked items of `train` are popular; the others are rare. A fifth of the items unless
-        given, as in the paper's case study (40 of 200); the paper's simulations have 20 of 50.
+        How many of the most clicked items of `train` are popular; the others are rare. By default a fifth of the
+        items, as in the paper's case study (40 of 200); the paper's simulations have 20 of 50.
     bin_width
         Width of the bins of probability; the paper's is 0.01.
 
-    Users with recommendations but no test clicks count: all they got are misses. Users with test clicks but without
-    recommendations count in precision, recall, NDCG and MRR, with 0, and nowhere else.
+    A user with recommendations but without test clicks counts: all those recommendations are misses. A user with
+    test clicks but without recommendations counts as 0 in precision, recall, NDCG and MRR, and nowhere else.
 
     Examples
     --------
@@ -86,20 +250,16 @@ def evaluate(
     if not isinstance(train, Clicks):
         raise InputTypeError(f"train must be Clicks, not {type(train).__name__}.")
     bin_edges(bin_width)  # refuses a bad width also where there are no probabilities
-    n_users, n_items = train.n_users, train.n_items
-    popular = _read_n_popular(n_popular, n_items)
+    n_users, n_items, clicks = train.n_users, train.n_items, train.per_item
+    n_popular = count_popular(n_popular, n_items)
     lists = read_lists(recommendations, train)
     k = read_k(k, lists, train, must_be_sure=not isinstance(test, Clicks))
     truth = read_truth(test, train, k)
-    hit = clicked(truth, lists.user, lists.item)
-    n_relevant = np.diff(truth.indptr).astype(np.int64)
+    hit, n_relevant = was_clicked(truth, lists.user, lists.item), np.diff(truth.indptr).astype(np.int64)
     has_list = metrics.list_lengths(lists, n_users) > 0
     evaluated = has_list | (n_relevant > 0)
-
-    clicks = np.bincount(train.matrix.indices, minlength=n_items)
-    order = metrics.popularity_order(clicks)
     is_rare = np.ones(n_items, dtype=np.bool_)
-    is_rare[order[:popular]] = False
+    is_rare[metrics.popularity_order(clicks)[:n_popular]] = False
     rare = is_rare[lists.item]
 
     measures = {
@@ -119,8 +279,7 @@ def evaluate(
         calibration = Calibration.of(lists.probability, hit, bin_width)
         measures["brier"] = metrics.per_row(squared_errors(lists.probability, hit), lists, n_users)
         measures["log_score"] = metrics.per_row(log_losses(lists.probability, hit), lists, n_users)
-
-    ascending = order[::-1]
+    per_user = {name: PerUser(*(term[evaluated] for term in measure)) for name, measure in measures.items()}
     return Evaluation(
         k=k,
         n_users=int(evaluated.sum()),
@@ -135,25 +294,19 @@ def evaluate(
         n_users_with_rare=int(measures["users_with_rare_share"].numerator.sum()),
         **values,
         calibration=calibration,
-        items=ItemCounts(
-            item=train.items[ascending],
-            clicks=clicks[ascending],
-            recommended=np.bincount(lists.item, minlength=n_items)[ascending],
-            hits=np.bincount(lists.item[hit], minlength=n_items)[ascending],
-            n_popular=popular,
-        ),
+        items=ItemCounts.of(train, lists.item, lists.item[hit], n_popular),
         users=train.users[evaluated],
         n_relevant=n_relevant[evaluated],
-        per_user=MappingProxyType(
-            {
-                name: PerUser(measure.numerator[evaluated], measure.denominator[evaluated])
-                for name, measure in measures.items()
-            }
-        ),
+        per_user=MappingProxyType(per_user),
     )
 
 
-def _read_n_popular(n_popular: int | None, n_items: int) -> int:
+def count_popular(n_popular: int | None, n_items: int) -> int:
+    """Return how many items are popular: as many as asked for, by default a fifth of them, rounded up.
+
+    >>> count_popular(None, 200)
+    40
+    """
     if n_popular is None:
         return math.ceil(POPULAR_SHARE * n_items)
     n_popular = operator.index(n_popular)

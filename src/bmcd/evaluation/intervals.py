@@ -1,7 +1,7 @@
 """How sure a measure is: bootstrap over users, and the paired difference between two models.
 
-Users are the unit: the recommendations of one user hang together, so resampling single recommendations would give
-intervals that are too narrow.
+Users are resampled, not single recommendations: those of one user depend on each other, so resampling them one by
+one would give intervals that are too narrow.
 """
 
 from __future__ import annotations
@@ -9,22 +9,26 @@ from __future__ import annotations
 import operator
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bmcd.clicks.frames import objects
+from bmcd.clicks.table import positions
 from bmcd.errors import InputError
 from bmcd.evaluation.metrics import PerUser
+from bmcd.prediction.cutoffs import wilson as wilson  # of the paper's shares, and documented here
 from bmcd.system.text import listed, shown
 
 if TYPE_CHECKING:
-    from bmcd.evaluation.result import Evaluation
+    from bmcd.evaluation.evaluate import Evaluation
 
 Floats = NDArray[np.float64]
 
 PERMUTATIONS = 9999
-"""Swaps drawn by the permutation test: a p-value of 0.05 then has a standard error of 0.002."""
+"""How many swaps the permutation test draws: a p-value of 0.05 then has a standard error of 0.002."""
 BATCH_VALUES = 2_000_000
 """How many numbers the permutation test may hold at once in each of its arrays."""
 
@@ -47,7 +51,7 @@ class Interval:
 
 @dataclass(frozen=True)
 class PairedDifference:
-    """How much better model `a` did than model `b` for the same users."""
+    """How much better model `a` did than model `b`, for the same users."""
 
     measure: str
     a: float
@@ -75,7 +79,7 @@ class PairedDifference:
 
 
 def bootstrap(measures: Sequence[PerUser], resamples: int, seed: int) -> Floats:
-    """The measures in resamples of the users, resamples x measures; NaN where a resample has nobody who counts.
+    """Return the measures in resamples of the users, resamples x measures; NaN where nobody in a resample counts.
 
     All measures see the same resamples, so that differences between them are paired.
 
@@ -100,14 +104,18 @@ def bootstrap(measures: Sequence[PerUser], resamples: int, seed: int) -> Floats:
 
 
 def percentiles(draws: Floats, level: float) -> tuple[float, float, float]:
-    """Low and high end of the percentile interval, and the standard deviation, of resamples that have a value."""
+    """Return low and high end of the percentile interval, and the standard deviation, over finite resamples."""
+    _check_level(level)
+    finite = draws[np.isfinite(draws)]
+    if len(finite) < 2:
+        raise InputError("fewer than 2 resamples have a user who counts for this measure: use more resamples.")
+    low, high = np.quantile(finite, [(1 - level) / 2, (1 + level) / 2])
+    return float(low), float(high), float(finite.std(ddof=1))
+
+
+def _check_level(level: float) -> None:
     if not 0 < level < 1:
         raise InputError(f"level must be between 0 and 1, like 0.95, but it is {level}.")
-    have = draws[np.isfinite(draws)]
-    if len(have) < 2:
-        raise InputError("fewer than 2 resamples have a user who counts for this measure: use more resamples.")
-    low, high = np.quantile(have, [(1 - level) / 2, (1 + level) / 2])
-    return float(low), float(high), float(have.std(ddof=1))
 
 
 def paired_difference(
@@ -122,12 +130,12 @@ def paired_difference(
 ) -> PairedDifference:
     """Compare two models that were evaluated for the same users against the same test.
 
-    The interval is the percentile interval of a - b over resamples of the users. The p-value is that of no
-    difference, two-sided, from scipy:
+    The interval is the percentile interval of a - b over resamples of the users. The p-value, from scipy, is that
+    of no difference, two-sided:
 
     * ``test="t"``: `scipy.stats.ttest_1samp` on what each user adds to the difference. For measures that are means
-      over users it is the paired t-test; for ratios of sums (accuracy, when lists have different lengths) the ratio
-      is made linear in each user's terms. Good from some dozens of users on.
+      over users it is the paired t-test; ratios of sums (accuracy, when lists have different lengths) are first
+      made linear in each user's terms. It needs a few dozen users or more.
     * ``test="permutation"``: `scipy.stats.permutation_test`, which swaps the two models' results of random users
       (9,999 times, or in every way where there are fewer); for few users. It takes seconds for thousands of users.
 
@@ -139,8 +147,8 @@ def paired_difference(
     >>> test = Clicks.from_matrix([[0, 1, 0], [0, 1, 0], [1, 0, 0]])
     >>> good = pd.DataFrame({"user": [0, 1, 2], "item": [1, 1, 0], "rank": 1})
     >>> bad = pd.DataFrame({"user": [0, 1, 2], "item": [2, 2, 0], "rank": 1})
-    >>> found = paired_difference(evaluate(good, train, test), evaluate(bad, train, test), test="permutation")
-    >>> round(found.difference, 4), found.p_value
+    >>> gain = paired_difference(evaluate(good, train, test), evaluate(bad, train, test), test="permutation")
+    >>> round(gain.difference, 4), gain.p_value
     (0.6667, 0.5)
     """
     return paired_differences(a, b, [measure], level=level, resamples=resamples, seed=seed, test=test)[measure]
@@ -156,15 +164,16 @@ def paired_differences(
     seed: int = 0,
     test: Literal["t", "permutation"] = "t",
 ) -> dict[str, PairedDifference]:
-    """`paired_difference` of several measures, in the time of one: they share the resamples."""
+    """Return `paired_difference` for several measures, in the time of one: they share the resamples."""
     if test not in ("t", "permutation"):
         raise InputError(f"test must be 't' or 'permutation', but it is {test!r}.")
     pairs = [_aligned(a, b, measure) for measure in measures]
-    draws = bootstrap([one for pair in pairs for one in pair], resamples, seed)
-    found = {}
-    for measure, (first, second), gap in zip(measures, pairs, (draws[:, ::2] - draws[:, 1::2]).T, strict=True):
-        low, high, error = percentiles(gap, level)
-        found[measure] = PairedDifference(
+    draws = bootstrap([terms for pair in pairs for terms in pair], resamples, seed)
+    p_value = _t_test if test == "t" else partial(_permutation_test, seed=seed)
+    differences = {}
+    for measure, (first, second), gaps in zip(measures, pairs, (draws[:, ::2] - draws[:, 1::2]).T, strict=True):
+        low, high, error = percentiles(gaps, level)
+        differences[measure] = PairedDifference(
             measure=measure,
             a=first.value,
             b=second.value,
@@ -173,19 +182,19 @@ def paired_differences(
             high=high,
             standard_error=error,
             level=level,
-            p_value=_t_test(first, second) if test == "t" else _permutation_test(first, second, seed),
+            p_value=p_value(first, second),
             test=test,
             n_users=len(first.numerator),
         )
-    return found
+    return differences
 
 
 def _aligned(a: Evaluation, b: Evaluation, measure: str) -> tuple[PerUser, PerUser]:
-    """The terms of both models for the users evaluated with either; those only the other one has count 0."""
-    for one in (a, b):
-        if measure not in one.per_user:
+    """Return the terms of both for all users evaluated in either; who is not evaluated in one has 0 there."""
+    for evaluation in (a, b):
+        if measure not in evaluation.per_user:
             raise InputError(
-                f"{measure!r} has no values by user; those that have: {listed(list(one.per_user), 20)}. "
+                f"{measure!r} has no values by user; those that have: {listed(list(evaluation.per_user), 20)}. "
                 "(brier and log_score need probabilities; coverage is a number for all users together.)"
             )
     if a.k != b.k:
@@ -193,27 +202,24 @@ def _aligned(a: Evaluation, b: Evaluation, measure: str) -> tuple[PerUser, PerUs
     same_train = np.array_equal(a.items.item, b.items.item) and np.array_equal(a.items.clicks, b.items.clicks)
     if not same_train or a.items.n_popular != b.items.n_popular:
         raise InputError("the evaluations have different training clicks or n_popular, so they do not compare.")
-    users = list(dict.fromkeys([*a.users.tolist(), *b.users.tolist()]))
-    position = {user: at for at, user in enumerate(users)}
-    terms, relevant = [], np.full((2, len(users)), -1)
-    for one, known in zip((a, b), relevant, strict=True):
-        at = np.array([position[user] for user in one.users.tolist()])
-        known[at] = one.n_relevant
-        both = np.zeros((2, len(users)))
-        both[:, at] = one.per_user[measure]
-        terms.append(PerUser(both[0], both[1]))
-    if (other := np.flatnonzero((relevant[0] != relevant[1]) & (relevant >= 0).all(axis=0))).size:
+    users = objects(list(dict.fromkeys([*a.users.tolist(), *b.users.tolist()])))
+    terms, n_relevant = np.zeros((2, 2, len(users))), np.full((2, len(users)), -1)
+    for number, evaluation in enumerate((a, b)):
+        places = positions(evaluation.users, users, "user")
+        terms[number][:, places] = evaluation.per_user[measure]
+        n_relevant[number, places] = evaluation.n_relevant
+    if (other := np.flatnonzero((n_relevant[0] != n_relevant[1]) & (n_relevant >= 0).all(axis=0))).size:
         raise InputError(
-            f"the evaluations have different tests: user {shown(users[other[0]])} has {relevant[0, other[0]]} test "
-            f"clicks in the one and {relevant[1, other[0]]} in the other."
+            f"the evaluations have different tests: user {shown(users[other[0]])} has {n_relevant[0, other[0]]} "
+            f"test clicks in the one and {n_relevant[1, other[0]]} in the other."
         )
-    return terms[0], terms[1]
+    return PerUser(*terms[0]), PerUser(*terms[1])
 
 
 def _t_test(a: PerUser, b: PerUser) -> float:
     from scipy import stats
 
-    # The ratio r of two sums moves by (numerator - r * denominator) / (mean denominator) / n with each user.
+    # To first order a user moves a ratio r of two sums by (numerator - r * denominator) / (mean denominator * n).
     parts = [(x.numerator - x.value * x.denominator) / x.denominator.mean() + x.value for x in (a, b)]
     difference = parts[0] - parts[1]
     if np.ptp(difference) <= 1e-12 * max(1.0, np.abs(difference).max()):  # no spread to judge by
@@ -228,13 +234,13 @@ def _permutation_test(a: PerUser, b: PerUser, seed: int) -> float:
     numerator, denominator = (np.concatenate(both) for both in zip(a, b, strict=True))
 
     def difference(x: NDArray[Any], y: NDArray[Any], axis: int) -> Floats:
-        # Where is what is swapped, since the two terms of a user must go together.
+        # x and y are places, not values: the two terms of a user must be swapped together.
         with np.errstate(invalid="ignore", divide="ignore"):
             gap: Floats = numerator[x].sum(axis) / denominator[x].sum(axis)
             gap -= numerator[y].sum(axis) / denominator[y].sum(axis)
         return gap
 
-    found = stats.permutation_test(
+    result = stats.permutation_test(
         (np.arange(n), np.arange(n, 2 * n)),
         difference,
         permutation_type="samples",
@@ -243,4 +249,4 @@ def _permutation_test(a: PerUser, b: PerUser, seed: int) -> float:
         batch=max(1, BATCH_VALUES // n),
         random_state=np.random.default_rng(seed),
     )
-    return float(found.pvalue)
+    return float(result.pvalue)

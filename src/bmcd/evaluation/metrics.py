@@ -1,7 +1,7 @@
 """The measures, each with its definition: the paper's own, and those of information retrieval.
 
-Most measures are a ratio of two sums over users, and are returned as the two terms of each user (`PerUser`): their
-value is one line, and so is their value in a resample of the users. Coverage is a number for all users together.
+Most measures are a ratio of two sums over users, and are returned as the two terms of each user (`PerUser`), so
+that the bootstrap can sum them again over resampled users. Coverage is a number for all users together.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from bmcd.evaluation.lists import Lists
+from bmcd.evaluation.lists import RankedLists
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -34,12 +34,12 @@ class PerUser(NamedTuple):
         return float(self.numerator.sum() / self.denominator.sum())
 
 
-def per_row(values: NDArray[Any], lists: Lists, n_users: int) -> PerUser:
-    """A mean over all recommendations: each counts the same, so users with longer lists count for more.
+def per_row(values: NDArray[Any], lists: RankedLists, n_users: int) -> PerUser:
+    """Return a mean over all recommendations: each counts the same, so users with longer lists count for more.
 
     Accuracy is the mean of `hit`; the rare share, the Brier score and the log score are means of this kind, too.
 
-    >>> lists = Lists(np.array([0, 0, 1]), np.array([0, 1, 0]), np.array([1, 2, 1]), None)
+    >>> lists = RankedLists(np.array([0, 0, 1]), np.array([0, 1, 0]), np.array([1, 2, 1]), None)
     >>> round(per_row(np.array([True, False, False]), lists, n_users=2).value, 4)
     0.3333
     """
@@ -47,13 +47,13 @@ def per_row(values: NDArray[Any], lists: Lists, n_users: int) -> PerUser:
     return PerUser(total, list_lengths(lists, n_users))
 
 
-def list_lengths(lists: Lists, n_users: int) -> Floats:
-    """How many recommendations each user has."""
+def list_lengths(lists: RankedLists, n_users: int) -> Floats:
+    """Return how many recommendations each user has."""
     return np.bincount(lists.user, minlength=n_users).astype(np.float64)
 
 
-def accuracy(lists: Lists, hit: Bools, n_users: int) -> PerUser:
-    """The share of all recommended items that are hits.
+def accuracy(lists: RankedLists, hit: Bools, n_users: int) -> PerUser:
+    """Return the share of all recommended items that are hits.
 
     A recommendation is a hit when the user clicked the item in the test set, or, in a simulation, when the item's
     true rank is at most n_clicked + k. Users without test clicks count: all their recommendations are misses.
@@ -62,7 +62,7 @@ def accuracy(lists: Lists, hit: Bools, n_users: int) -> PerUser:
 
 
 def coverage(item: NDArray[Any], n_items: int) -> float:
-    """The number of distinct items recommended to at least one user, over the number of items in train.
+    """Return the number of distinct items recommended to at least one user, over the number of items in train.
 
     >>> coverage(np.array([0, 3, 0]), n_items=4)
     0.5
@@ -71,7 +71,7 @@ def coverage(item: NDArray[Any], n_items: int) -> float:
 
 
 def correct_coverage(item: NDArray[Any], hit: Bools, n_items: int) -> float:
-    """The number of distinct items that are a hit for at least one user, over the number of items in train.
+    """Return the number of distinct items that are a hit for at least one user, over the number of items.
 
     >>> correct_coverage(np.array([0, 3, 0]), np.array([True, False, True]), n_items=4)
     0.25
@@ -79,42 +79,42 @@ def correct_coverage(item: NDArray[Any], hit: Bools, n_items: int) -> float:
     return coverage(item[hit], n_items)
 
 
-def intra_list_similarity(lists: Lists, train: sparse.csr_array[Any]) -> PerUser:
-    """How alike the items of one list are: the sum over its pairs, averaged over the users with a list.
+def intra_list_similarity(lists: RankedLists, train: sparse.csr_array[Any]) -> PerUser:
+    """Return how similar the items of a list are: the sum over its pairs, averaged over the users with a list.
 
-    Two items are as similar as the binary cosine says: the number of users who clicked both in train, over
-    sqrt(users who clicked the one) * sqrt(users who clicked the other). An item nobody clicked is similar to none.
-    The sum grows with the length of the list: compare lists of one length only.
+    The similarity of two items is the binary cosine: the number of users who clicked both in train, over
+    sqrt(users who clicked the one) * sqrt(users who clicked the other). For an item nobody clicked it is 0.
+    The sum grows with the length of the list, so compare only lists of one length.
 
-    >>> lists = Lists(np.array([2, 2]), np.array([0, 1]), np.array([1, 2]), None)
+    >>> lists = RankedLists(np.array([2, 2]), np.array([0, 1]), np.array([1, 2]), None)
     >>> train = sparse.csr_array([[True, True, False], [True, False, False], [False, False, True]])
     >>> round(intra_list_similarity(lists, train).value, 4)
     0.7071
     """
     n_users = train.shape[0]
-    own, code = np.unique(lists.item, return_inverse=True)
-    chosen = train[:, own].astype(np.int64)  # a product of booleans would be boolean
+    items, code = np.unique(lists.item, return_inverse=True)
+    chosen = train[:, items].astype(np.int64)  # a product of booleans would be boolean
     together = sparse.csr_array(chosen.T @ chosen)
     together.sort_indices()
     clicks = together.diagonal()
-    row = np.repeat(np.arange(len(own)), np.diff(together.indptr))
+    row = np.repeat(np.arange(len(items)), np.diff(together.indptr))
     cosine = together.data / np.sqrt(clicks[row] * clicks[together.indices])
-    # Pairs of items as single sorted numbers, to look many up at once; the last one is there to be found when
-    # all others are smaller.
-    pairs = np.append(row * len(own) + together.indices, len(own) ** 2)
+    # Each pair of items is one number, in sorted order, so that many can be looked up at once. The last number
+    # stands for no pair: a search that passes all others ends there.
+    pairs = np.append(row * len(items) + together.indices, len(items) ** 2)
     cosine = np.append(cosine, 0.0)
     total = np.zeros(n_users)
     for apart in range(1, int(lists.rank.max())):
         same = lists.user[apart:] == lists.user[:-apart]
-        wanted = code[apart:][same] * len(own) + code[:-apart][same]
-        at = np.searchsorted(pairs, wanted)
-        similar = np.where(pairs[at] == wanted, cosine[at], 0.0)
+        wanted = code[apart:][same] * len(items) + code[:-apart][same]
+        place = np.searchsorted(pairs, wanted)
+        similar = np.where(pairs[place] == wanted, cosine[place], 0.0)
         total += np.bincount(lists.user[apart:][same], weights=similar, minlength=n_users)
     return PerUser(total, (list_lengths(lists, n_users) > 0).astype(np.float64))
 
 
 def item_novelty(clicks: NDArray[Any]) -> Floats:
-    """|log2| of the share of all training clicks each item received.
+    """Return |log2| of the share of all training clicks each item received.
 
     An item nobody clicked, whose logarithm would be infinite, counts as if it had been clicked once.
 
@@ -125,11 +125,11 @@ def item_novelty(clicks: NDArray[Any]) -> Floats:
     return novelty
 
 
-def novelty(lists: Lists, clicks: NDArray[Any], n_users: int) -> PerUser:
-    """The mean of `item_novelty` over a user's list, averaged over the users with a list.
+def novelty(lists: RankedLists, clicks: NDArray[Any], n_users: int) -> PerUser:
+    """Return the mean of `item_novelty` over a user's list, averaged over the users with a list.
 
-    The paper divides the sum over the list by k, which is the same for a full list; a shorter list is divided by
-    its own length, so that recommending less is not taken for recommending the well-known.
+    The paper divides the sum over the list by k, which is the same for a full list. Here a shorter list is divided
+    by its own length, or it would seem less novel for being short.
     """
     length = list_lengths(lists, n_users)
     total = np.bincount(lists.user, weights=item_novelty(clicks)[lists.item], minlength=n_users)
@@ -137,7 +137,7 @@ def novelty(lists: Lists, clicks: NDArray[Any], n_users: int) -> PerUser:
 
 
 def popularity_order(clicks: NDArray[Any]) -> NDArray[np.int64]:
-    """The items from the most to the least clicked in train; of equally clicked ones the earlier comes first.
+    """Return the items from the most to the least clicked in train; of equally clicked items the earlier is first.
 
     >>> popularity_order(np.array([1, 5, 1, 7])).tolist()
     [3, 1, 0, 2]
@@ -145,23 +145,23 @@ def popularity_order(clicks: NDArray[Any]) -> NDArray[np.int64]:
     return np.argsort(-clicks, kind="stable").astype(np.int64)
 
 
-def users_with(lists: Lists, rare: Bools, n_users: int) -> PerUser:
-    """The share of users with at least one rare recommendation, among the users with a list."""
+def users_with(lists: RankedLists, rare: Bools, n_users: int) -> PerUser:
+    """Return the share of users with at least one rare recommendation, among the users with a list."""
     some = np.bincount(lists.user, weights=rare, minlength=n_users) > 0
     return PerUser(some.astype(np.float64), (list_lengths(lists, n_users) > 0).astype(np.float64))
 
 
-def precision(lists: Lists, hit: Bools, k: int, evaluated: Bools) -> PerUser:
-    """Hits over k, averaged over the evaluated users: those with recommendations, test clicks, or both.
+def precision(lists: RankedLists, hit: Bools, k: int, evaluated: Bools) -> PerUser:
+    """Return hits over k, averaged over the evaluated users: those with recommendations, test clicks, or both.
 
-    It is the accuracy when every evaluated user has k recommendations; places left empty count as misses here.
+    It equals the accuracy when every evaluated user has k recommendations; empty places count as misses here.
     """
     hits = np.bincount(lists.user, weights=hit, minlength=len(evaluated))
     return PerUser(hits / k, evaluated.astype(np.float64))
 
 
-def recall(lists: Lists, hit: Bools, n_relevant: NDArray[Any]) -> PerUser:
-    """Hits over the user's number of test clicks, averaged over the users with test clicks.
+def recall(lists: RankedLists, hit: Bools, n_relevant: NDArray[Any]) -> PerUser:
+    """Return hits over the user's number of test clicks, averaged over the users with test clicks.
 
     A user with test clicks but without recommendations has recall 0.
     """
@@ -169,25 +169,25 @@ def recall(lists: Lists, hit: Bools, n_relevant: NDArray[Any]) -> PerUser:
     return PerUser(hits / np.maximum(n_relevant, 1), (n_relevant > 0).astype(np.float64))
 
 
-def ndcg(lists: Lists, hit: Bools, n_relevant: NDArray[Any], k: int) -> PerUser:
-    """Normalised discounted cumulative gain, averaged over the users with test clicks.
+def ndcg(lists: RankedLists, hit: Bools, n_relevant: NDArray[Any], k: int) -> PerUser:
+    """Return the normalised discounted cumulative gain, averaged over the users with test clicks.
 
     A hit at rank r gains 1 / log2(r + 1); the sum is divided by that of the best list possible, whose first
     min(k, number of test clicks) places are hits. Without recommendations it is 0.
 
-    >>> lists = Lists(np.zeros(3, int), np.arange(3), np.arange(1, 4), None)
+    >>> lists = RankedLists(np.zeros(3, int), np.arange(3), np.arange(1, 4), None)
     >>> round(ndcg(lists, np.array([False, True, False]), np.array([2]), k=3).value, 4)
     0.3869
     """
     gain = hit / np.log2(lists.rank + 1.0)
     best = np.concatenate(([0.0], np.cumsum(1 / np.log2(np.arange(2, k + 2)))))[np.minimum(n_relevant, k)]
     total = np.bincount(lists.user, weights=gain, minlength=len(n_relevant))
-    has = n_relevant > 0
-    return PerUser(np.divide(total, best, out=np.zeros(len(best)), where=has), has.astype(np.float64))
+    counts = n_relevant > 0
+    return PerUser(np.divide(total, best, out=np.zeros(len(best)), where=counts), counts.astype(np.float64))
 
 
-def mrr(lists: Lists, hit: Bools, evaluated: Bools) -> PerUser:
-    """Mean reciprocal rank: 1 over the rank of the first hit, 0 without one, averaged over the evaluated users."""
+def mrr(lists: RankedLists, hit: Bools, evaluated: Bools) -> PerUser:
+    """Return the mean over evaluated users of 1 over the rank of the first hit, or of 0 without a hit."""
     reciprocal = np.zeros(len(evaluated))
     np.maximum.at(reciprocal, lists.user[hit], 1 / lists.rank[hit])
     return PerUser(reciprocal, evaluated.astype(np.float64))

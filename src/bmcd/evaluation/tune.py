@@ -1,4 +1,4 @@
-"""tune: the settings of a rival by cross-validation over clicks, as the paper does it for its own rival."""
+"""tune: choose the settings of a model by cross-validation over clicks, as the paper does for its rival."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ Grid = Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Sequence[Any]]]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Tuning:
-    """What `tune` found: the best settings, and the scores of all that were tried."""
+    """The result of `tune`: the best settings, and the scores of all that were tried."""
 
     model_class: Callable[..., Any]
     settings: tuple[dict[str, Any], ...]
-    """All that were tried, in the order of the grid."""
+    """All settings that were tried, in the order of the grid."""
     fold_accuracy: Floats
     """Accuracy at k, settings x folds."""
     seconds: Floats
-    """To fit and recommend, settings x folds."""
+    """Seconds to fit and recommend, settings x folds."""
     k: int
     seed: int
 
     @property
     def accuracy(self) -> Floats:
-        """Of each setting, the mean over the folds."""
+        """The accuracy of each setting, mean over the folds."""
         mean: Floats = self.fold_accuracy.mean(axis=1)
         return mean
 
@@ -57,21 +57,21 @@ class Tuning:
 
     @property
     def at_the_edge(self) -> tuple[str, ...]:
-        """Numbers of the best setting that are the largest or smallest tried: the grid may want to go further."""
-        found = []
+        """Names of settings whose best value is the largest or smallest tried: values beyond it may be better."""
+        names = []
         for name, value in self.best.items():
             tried = {setting.get(name) for setting in self.settings}
-            numbers = [one for one in tried if isinstance(one, int | float)]
+            numbers = [number for number in tried if isinstance(number, int | float)]
             if len(numbers) > 2 and value in (min(numbers), max(numbers)):
-                found.append(name)
-        return tuple(found)
+                names.append(name)
+        return tuple(names)
 
     @property
     def table(self) -> Any:
         """A pandas frame with a row for each setting, best first: settings, accuracy, standard_error, seconds.
 
-        The standard error is that of the mean over the folds. The differences between settings are surer than it
-        says, because all see the same folds.
+        The standard error is that of the mean over the folds. Differences between settings are more certain than
+        it suggests, because all settings see the same folds.
         """
         import pandas as pd
 
@@ -95,7 +95,7 @@ class Tuning:
 
 
 class Fold(NamedTuple):
-    """Clicks to fit to, clicks to find again, and the users who have some of these."""
+    """Clicks to fit to, clicks to predict, and the users who have some of the latter."""
 
     train: Clicks
     test: Clicks
@@ -114,19 +114,19 @@ def tune(
     progress: bool | None = None,
     fit: Mapping[str, Any] | None = None,
 ) -> Tuning:
-    """Choose settings by k-fold cross-validation over clicks: those with the highest accuracy at k.
+    """Choose the settings with the highest accuracy at k, by cross-validation over clicks.
 
     Every user's clicks are dealt out over the folds. Each fold in turn is taken away and the model fitted to the
-    rest; its accuracy is the share of hits among the k items recommended to each user who has a click in the fold.
+    rest. The accuracy is the share of hits among the k items recommended to each user who has a click in the fold.
 
     Parameters
     ----------
     model_class
-        `ALS`, `EASE`, ...: anything that makes a model of the settings.
+        `ALS`, `EASE`, ...: anything that returns a model when called with the settings.
     clicks
-        The training clicks. Those a comparison is to be judged by must not be among them.
+        The training clicks. The test clicks of a later comparison must not be among them.
     grid
-        Values to try by the name of the setting, all with all; or a list of such dicts.
+        The values to try by the name of the setting, in all combinations; or a list of such dicts.
     folds, k
         How many folds, and how many recommendations.
     seed
@@ -142,17 +142,17 @@ def tune(
     --------
     >>> import bmcd
     >>> clicks = bmcd.simulate(n_users=300, seed=1).clicks
-    >>> found = tune(bmcd.baselines.EASE, clicks, {"regularization": [1.0, 100.0, 10_000.0]}, folds=3, k=5)
-    >>> found.best
+    >>> tuning = tune(bmcd.baselines.EASE, clicks, {"regularization": [1.0, 100.0, 10_000.0]}, folds=3, k=5)
+    >>> tuning.best
     {'regularization': 10000.0}
-    >>> found.at_the_edge  # so larger values should be tried as well
+    >>> tuning.at_the_edge  # so larger values should be tried as well
     ('regularization',)
-    >>> found.table.columns.tolist()
+    >>> tuning.table.columns.tolist()
     ['regularization', 'accuracy', 'standard_error', 'seconds']
     """
     from sklearn.model_selection import ParameterGrid
 
-    k, settings = check_k(k), [dict(one) for one in ParameterGrid(grid)]
+    k, settings = check_k(k), [dict(setting) for setting in ParameterGrid(grid)]
     parts = click_folds(clicks, folds, seed)
     options = {"seed": seed, "n_threads": 1, **(fit or {})}
     accuracy, seconds = (np.full((len(settings), len(parts)), np.nan) for _ in range(2))
@@ -164,9 +164,8 @@ def tune(
         seconds[s, f] = time.perf_counter() - began
         accuracy[s, f] = evaluate(recommended, fold.train, fold.test, k=k).accuracy
 
-    # Threads, not processes: almost all time is spent in compiled code, and nothing need be copied.
-    workers = thread_count(n_threads)
-    with threadpool_limits(1, "blas"), ThreadPoolExecutor(workers) as pool:
+    # Threads, not processes: almost all time is spent in compiled code, and nothing needs to be copied.
+    with threadpool_limits(1, "blas"), ThreadPoolExecutor(thread_count(n_threads)) as pool:
         jobs = [pool.submit(measure, s, f) for s in range(len(settings)) for f in range(len(parts))]
         try:
             with counting(progress, "tuning", len(jobs)) as show:
@@ -180,9 +179,9 @@ def tune(
 
 
 def click_folds(clicks: Clicks, folds: int, seed: int) -> list[Fold]:
-    """Deal every user's clicks out over the folds, in random order and from a random fold on.
+    """Deal every user's clicks out over the folds, in random order and beginning with a random fold.
 
-    So folds are of nearly the same size, and no user loses more than a share of the clicks, rounded up.
+    So all folds have nearly the same size, and a user with n clicks loses at most n / folds of them, rounded up.
 
     >>> parts = click_folds(Clicks.from_matrix(np.ones((3, 4))), 4, seed=0)
     >>> [part.train.n_clicks for part in parts]
@@ -192,22 +191,21 @@ def click_folds(clicks: Clicks, folds: int, seed: int) -> list[Fold]:
     if not 2 <= folds <= clicks.n_clicks:
         raise InputError(f"folds must be 2 to {clicks.n_clicks}, the number of clicks, but it is {folds}.")
     rng = np.random.default_rng(seed)
-    counts = np.diff(clicks.matrix.indptr)
-    owner = np.repeat(np.arange(clicks.n_users), counts)
-    order = np.lexsort((rng.random(clicks.n_clicks), owner))
-    place = np.arange(clicks.n_clicks) - clicks.matrix.indptr[owner]
+    user = np.repeat(np.arange(clicks.n_users), clicks.per_user)
+    order = np.lexsort((rng.random(clicks.n_clicks), user))
+    place = np.arange(clicks.n_clicks) - clicks.matrix.indptr[user]
     fold = np.empty(clicks.n_clicks, np.int64)
-    fold[order] = (place + rng.integers(folds, size=clicks.n_users)[owner]) % folds
-    found = []
-    for f in range(folds):
-        train, test = (_only(clicks, owner[chosen], chosen) for chosen in (fold != f, fold == f))
-        if test.n_clicks:
-            found.append(Fold(train, test, clicks.users[np.unique(owner[fold == f])].tolist()))
-    return found
+    fold[order] = (place + rng.integers(folds, size=clicks.n_users)[user]) % folds
+    parts = []
+    for number in np.unique(fold):  # with few clicks some folds may be empty
+        train, test = (_only(clicks, user, chosen) for chosen in (fold != number, fold == number))
+        parts.append(Fold(train, test, clicks.users[test.per_user > 0].tolist()))
+    return parts
 
 
-def _only(clicks: Clicks, owner: NDArray[Any], chosen: NDArray[np.bool_]) -> Clicks:
-    ones = np.ones(len(owner), np.bool_)
-    matrix = sparse.csr_array((ones, (owner, clicks.matrix.indices[chosen])), shape=clicks.matrix.shape)
+def _only(clicks: Clicks, user: NDArray[np.int64], chosen: NDArray[np.bool_]) -> Clicks:
+    """Return the chosen clicks alone, with all users and items."""
+    pairs = (user[chosen], clicks.matrix.indices[chosen])
+    matrix = sparse.csr_array((np.ones(len(pairs[0]), np.bool_), pairs), shape=clicks.matrix.shape)
     matrix.sort_indices()
     return replace(clicks, matrix=matrix)

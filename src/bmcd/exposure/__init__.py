@@ -1,8 +1,7 @@
-"""Diversity by design: floors and caps on how often items are shown, and what they cost in expected hits."""
+"""Floors and caps on how often items are shown, and what they cost in expected hits. Knows no reports."""
 
 from bmcd.errors import ExposureError
-from bmcd.exposure.rerank import rerank
-from bmcd.exposure.result import Reranking, Shown
+from bmcd.exposure.rerank import Reranking, ShownItems, rerank
 from bmcd.exposure.trade_off import TradeOff, trade_off
 
-__all__ = ["ExposureError", "Reranking", "Shown", "TradeOff", "rerank", "trade_off"]
+__all__ = ["ExposureError", "Reranking", "ShownItems", "TradeOff", "rerank", "trade_off"]

@@ -1,9 +1,10 @@
 """Recommendations as a flow from users to items, after Antikacioglu and Ravi (2017), solved by OR-tools.
 
-Every user sends out as many units as recommendations are due, each along an arc to an item not clicked. An item
-swallows its floor, and lets through to the sink what is shown above it, up to the cap. Where a number of different
-items is asked for, the first unit of each item without a floor may go by way of a node that swallows that number:
-so the choice of the items is part of the optimum. All capacities are whole, and so is the cheapest flow.
+Every user sends out one unit for each recommendation due, along an arc to an item not clicked. An item keeps as
+many units as its floor asks for, and passes on to the sink what is shown above the floor, up to the cap. Where
+min_coverage asks for a number of different items, the first unit of each item without a floor may pass through a
+node that keeps that number: so the choice of the items is part of the optimum. All capacities are whole numbers,
+and so is the cheapest flow.
 """
 
 from __future__ import annotations
@@ -19,34 +20,36 @@ from bmcd.system.packages import import_optional
 Bools = NDArray[np.bool_]
 Ints = NDArray[np.int64]
 
-# Costs are whole numbers up to this, or less where there are so many nodes that the solver would pass 64 bits: it
+# Costs are whole numbers up to this. With many nodes they must be smaller, or the solver would exceed 64 bits: it
 # multiplies costs by the number of nodes, and sums them along paths.
 LARGEST_COST = 2**30
 ROOM = 2**60
-# An arc of the plain list is so many units cheaper: items that tie stay where they were, also where rounding has
-# put them one unit apart.
+# An arc of the plain list is this many units cheaper, so that items that tie stay where they were, even where
+# rounding has put them one unit apart.
 STAY = 2
 
 
-class Problem(NamedTuple):
-    """Users x items in an order that does not depend on that of the caller, and what must be kept."""
+class FlowProblem(NamedTuple):
+    """Who may be shown what, and within which limits; users and items are sorted by id."""
 
     available: Bools
+    """[user, item]: whether the item may be shown to the user."""
     demand: Ints
-    """[user]: recommendations due."""
+    """[user]: the number of recommendations due."""
     limits: Limits
 
 
 class Solution(NamedTuple):
-    """What to show, and how far from the best it can be."""
+    """What to show, and how far from the optimum it can be."""
 
     chosen: Bools
+    """[user, item]: whether the item is shown to the user."""
     largest_error: float
-    """The sum of the scores is below the greatest possible one by no more than this, by ties and rounding."""
+    """How far ties and rounding may have left the sum of the scores below the greatest one possible, at most."""
 
 
 def graph_solvers() -> tuple[Any, Any]:
-    """OR-tools' classes for maximum flow and for minimum cost flow, or an error that says how to get them."""
+    """Return OR-tools' classes for maximum flow and minimum cost flow, or say how to install them."""
     max_flow, min_cost_flow = (
         import_optional(f"ortools.graph.python.{name}", needed_by="reranking", extra="rerank")
         for name in ("max_flow", "min_cost_flow")
@@ -54,59 +57,58 @@ def graph_solvers() -> tuple[Any, Any]:
     return max_flow.SimpleMaxFlow, min_cost_flow.SimpleMinCostFlow
 
 
-def best_flow(problem: Problem, score: NDArray[np.float64], plain: Bools) -> Solution | None:
-    """The recommendations with the greatest sum of scores that keep the limits; None if there are none."""
+def best_flow(problem: FlowProblem, score: NDArray[np.float64], plain: Bools) -> Solution | None:
+    """Return the recommendations with the greatest sum of scores within the limits; None if there are none."""
     available = problem.available
-    # To the plain lists scores within 1e-6 are a tie, so an item left out can be better by that. It counts as equal
-    # here, or users whom no limit touches would get another list than without limits.
-    left_out = np.where(available & ~plain, score, -np.inf).max(axis=1, keepdims=True)
-    raised = np.where(plain, np.maximum(score, left_out), score)
+    # To the plain lists scores within 1e-6 are a tie, so an item left out can be better by that much. It counts as
+    # equal here, or users whom no limit touches would get another list than without limits.
+    best_left_out = np.where(available & ~plain, score, -np.inf).max(axis=1, keepdims=True)
+    raised = np.where(plain, np.maximum(score, best_left_out), score)
     values = raised[available]
     least, span = (float(values.min()), float(np.ptp(values))) if values.size else (0.0, 0.0)
     most = min(LARGEST_COST, ROOM // (sum(available.shape) + 2) ** 2)
     unit = span / most if span > 0 else 1.0
-    # Every list has the same length in all solutions, so a constant taken off all scores changes nothing.
+    # Every list has the same length in all solutions, so subtracting a constant from all scores changes nothing.
     cost = -np.rint((values - least) / unit).astype(np.int64) - STAY * plain[available]
     flow = _solve(problem, cost, np.zeros(available.shape[1], np.int64))
     if flow is None:
         return None
     chosen = np.zeros(available.shape, np.bool_)
     chosen[available] = flow > 0
-    # Rounding moves each recommendation by half a unit, here and in the true optimum; STAY by STAY units.
+    # Rounding moves each recommendation by half a unit, here and in the true optimum; STAY moves it by STAY units.
     by_rounding = int(problem.demand.sum()) * (1 + STAY) * unit if span > 0 else 0.0
     return Solution(chosen, by_rounding + float((raised - score)[available].sum()))
 
 
-def widest_coverage(problem: Problem) -> int:
-    """The largest number of different items that can be shown within floors and caps, which must be feasible."""
-    none = problem._replace(limits=problem.limits._replace(cover=0))
+def widest_coverage(problem: FlowProblem) -> int:
+    """Return the largest number of different items that floors and caps, which must be feasible, allow to show."""
+    without = problem._replace(limits=problem.limits._replace(cover=0))
     n_items = problem.available.shape[1]
-    flow = _solve(none, np.zeros(int(none.available.sum()), np.int64), np.full(n_items, -1, np.int64))
+    flow = _solve(without, np.zeros(int(problem.available.sum()), np.int64), np.full(n_items, -1, np.int64))
     assert flow is not None
-    _, item = np.nonzero(none.available)
+    _, item = np.nonzero(problem.available)
     return len(np.unique(item[flow > 0]))
 
 
-def _solve(problem: Problem, cost: Ints, first_cost: Ints) -> Ints | None:
-    """The flow from users to items, arc by arc, or None. `first_cost` is that of showing an item at all."""
+def _solve(problem: FlowProblem, cost: Ints, first_cost: Ints) -> Ints | None:
+    """Return the cheapest flow, arc by arc, or None; `first_cost` is the cost of showing an item at all."""
     available, demand, (low, high, cover) = problem
     n_users, n_items = available.shape
     first, sink = n_users + n_items, n_users + n_items + 1
-    free = low == 0
-    still = max(0, cover - int((~free).sum()))
-    rest = int(demand.sum() - low.sum()) - still
+    has_floor = low > 0
+    n_more_items = max(0, cover - int(has_floor.sum()))
+    rest = int(demand.sum() - low.sum()) - n_more_items
     if rest < 0:
         return None
     user, item = np.nonzero(available)
     items = n_users + np.arange(n_items)
-    every = np.full(n_items, sink)
-    once = np.where(free, np.minimum(high, 1), 0)
+    once = np.where(has_floor, 0, np.minimum(high, 1))
     solver = graph_solvers()[1]()
     arcs = _add(solver, user, n_users + item, np.ones(len(user)), cost)
     _add(solver, items, np.full(n_items, first), once, first_cost)
-    _add(solver, items, every, high - low - once, np.zeros(n_items))
+    _add(solver, items, np.full(n_items, sink), high - low - once, np.zeros(n_items))
     _add(solver, np.array([first]), np.array([sink]), np.array([n_items]), np.zeros(1))
-    supply = np.concatenate([demand, -low, [-still, -rest]]).astype(np.int64)
+    supply = np.concatenate([demand, -low, [-n_more_items, -rest]]).astype(np.int64)
     solver.set_nodes_supplies(np.arange(sink + 1, dtype=np.int32), supply)
     status = solver.solve()
     if status == solver.INFEASIBLE:

@@ -1,4 +1,4 @@
-"""Floors and caps on how often items are shown, as people write them and as numbers of users."""
+"""Floors and caps on how often items are shown: read as people write them, and turned into numbers of users."""
 
 from __future__ import annotations
 
@@ -10,31 +10,31 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bmcd.clicks.table import Clicks, positions
+from bmcd.clicks.table import Clicks
 from bmcd.errors import ExposureError, InputError, InputTypeError
 from bmcd.system.text import listed, shown
 
 Ints = NDArray[np.int64]
 Limit = int | float | Mapping[Any, int | float]
 
-# A share times a number of users may miss a whole number by the last bits.
+# A share times a number of users may miss a whole number by a rounding error.
 ROUNDING = 1e-9
-# Items that a message names.
+# How many items a message names.
 NAMED = 5
 
 
 class Limits(NamedTuple):
-    """What the recommendations must keep, items as in the clicks."""
+    """What the recommendations must keep, items in the order of the clicks."""
 
     low: Ints
-    """[item]: each item is shown to at least so many users,"""
+    """[item]: the floor, the least number of users to whom the item is shown."""
     high: Ints
-    """[item]: and to at most so many."""
+    """[item]: the cap, the largest number of users to whom it is shown."""
     cover: int
-    """So many different items are shown, at least."""
+    """The least number of different items shown."""
 
     def kept_by(self, exposure: Ints) -> bool:
-        """Whether items shown so often keep to all limits."""
+        """Return whether items that are shown this often keep all limits."""
         within = (self.low <= exposure) & (exposure <= self.high)
         return bool(within.all()) and int((exposure > 0).sum()) >= self.cover
 
@@ -42,7 +42,7 @@ class Limits(NamedTuple):
 def read_limits(
     min_exposure: Limit | None, max_exposure: Limit | None, min_coverage: int | float | None, clicks: Clicks
 ) -> Limits:
-    """Floors and caps as numbers of users, and the number of items to show.
+    """Return floors and caps as numbers of users, and the number of items to show.
 
     >>> clicks = Clicks.from_matrix(np.eye(4), items=list("abcd"))
     >>> limits = read_limits({"b": 2}, 0.5, 0.75, clicks)
@@ -68,28 +68,26 @@ def read_limits(
 def _of_items(limit: Limit | None, name: str, clicks: Clicks, otherwise: int) -> Ints:
     # A floor is never rounded below the share asked for, a cap never above it.
     round_off = math.ceil if name == "min_exposure" else math.floor
-    found = np.full(clicks.n_items, otherwise, np.int64)
-    if limit is None:
-        return found
-    if hasattr(limit, "items"):  # a dict, or a pandas Series
+    counts = np.full(clicks.n_items, otherwise, np.int64)
+    if limit is not None and hasattr(limit, "items"):  # a dict, or a pandas Series
         given = dict(limit.items())
-        at = positions(given, clicks.items, "item", f"{name} can name only items of the clicks.")
-        for place, (item, own) in zip(at, given.items(), strict=True):
-            found[place] = _number(own, f"{name} of item {shown(item)}", clicks.n_users, "users", round_off)
-        return found
-    found[:] = _number(limit, name, clicks.n_users, "users", round_off)
-    return found
+        columns = clicks.columns_of(given, f"{name} can name only items of the clicks.")
+        for column, (item, number) in zip(columns, given.items(), strict=True):
+            counts[column] = _number(number, f"{name} of item {shown(item)}", clicks.n_users, "users", round_off)
+    elif limit is not None:
+        counts[:] = _number(limit, name, clicks.n_users, "users", round_off)
+    return counts
 
 
 def _number(value: Any, name: str, total: int, what: str, round_off: Any) -> int:
-    """A whole number counts; any other is a share of the total. 1 and 1.0 differ."""
+    """Return a count: a whole number as it is, any other as a share of the total. So 1 and 1.0 differ."""
     hint = f"Give a whole number of {what}, such as 20, or a share of them between 0.0 and 1.0."
     if isinstance(value, numbers.Integral) and not isinstance(value, bool):
         if int(value) < 0:
             raise InputError(f"{name} is {value}, which is below 0. {hint}")
         return int(value)
     if not isinstance(value, numbers.Real) or isinstance(value, bool):
-        raise InputTypeError(f"{name} is {shown(value)}, which is no number. {hint}")
+        raise InputTypeError(f"{name} is {shown(value)}, which is not a number. {hint}")
     if not 0 <= float(value) <= 1:
         raise InputError(f"{name} is {value}, which is neither whole nor a share. {hint}")
     exact = float(value) * total

@@ -1,21 +1,137 @@
-"""rerank: the best recommendations within floors and caps on how often items are shown."""
+"""rerank: recommend within floors and caps on how often items are shown, giving up as little as possible."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bmcd.clicks.table import Clicks
-from bmcd.exposure.flow import Problem, best_flow, graph_solvers
+from bmcd.clicks.table import Clicks, Library
+from bmcd.exposure.flow import FlowProblem, best_flow, graph_solvers
 from bmcd.exposure.limits import Limit, Limits, read_limits
-from bmcd.exposure.result import Reranking, Shown
 from bmcd.exposure.shortfall import explain_shortfall
-from bmcd.exposure.weights import Value, Weights, read_weights
+from bmcd.exposure.weights import Bools, Value, Weights, read_weights
 from bmcd.prediction.top_k import Lists, check_k, order_of_ids, recommendation_frame
 
-Bools = NDArray[np.bool_]
+
+@dataclass(frozen=True, eq=False)
+class ShownItems:
+    """What some recommendations are worth, and how often they show each item."""
+
+    total: float
+    """Sum of the probabilities of all recommendations, the expected number of hits; or sum of their scores."""
+    exposure: NDArray[np.int64]
+    """[item]: the number of users to whom it is shown, in the order of the clicks."""
+
+    @property
+    def n_recommendations(self) -> int:
+        """How many recommendations there are."""
+        return int(self.exposure.sum())
+
+    @property
+    def n_shown(self) -> int:
+        """How many different items are shown to somebody."""
+        return int((self.exposure > 0).sum())
+
+    @property
+    def coverage(self) -> float:
+        """`n_shown` over the number of items, as in `bmcd.evaluate`."""
+        return self.n_shown / len(self.exposure)
+
+    @property
+    def gini(self) -> float:
+        """Gini coefficient of the exposure: 0 if all items are shown equally often, near 1 if only one is shown.
+
+        >>> ShownItems(1.0, np.array([5, 5])).gini, ShownItems(1.0, np.array([0, 0, 0, 8])).gini
+        (0.0, 0.75)
+        """
+        n, total = len(self.exposure), self.n_recommendations
+        steps = 2 * np.arange(1, n + 1) - n - 1
+        return float((steps * np.sort(self.exposure)).sum() / (n * total)) if total else 0.0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all numbers but those of single items, ready for JSON."""
+        names = ("total", "n_recommendations", "n_shown", "coverage", "gini")
+        ends = {"least_shown": int(self.exposure.min()), "most_shown": int(self.exposure.max())}
+        return {name: getattr(self, name) for name in names} | ends
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Reranking:
+    """The result of `bmcd.rerank`; `print` it for the price."""
+
+    recommendations: Any
+    """The frame, with the columns of `recommend`."""
+    k: int
+    value: Value
+    """What was summed: "probability" or "score"."""
+    before: ShownItems
+    """What the plain recommendations, those of `recommend`, show."""
+    after: ShownItems
+    """What these recommendations show."""
+    limits: Limits
+    """Floors, caps and the number of items asked for, as counts."""
+    n_changed: int
+    """Recommendations that are not among the plain ones."""
+    n_users_changed: int
+    """Users whose list has changed."""
+    largest_error: float
+    """How far rounding may have left `after.total` below the greatest total possible within the limits, at most."""
+    clicks: Clicks
+
+    @property
+    def price(self) -> float:
+        """What is given up: expected hits (or sum of scores, without probabilities) before, minus those after."""
+        # To the plain lists scores within 1e-6 are equal, so they can be that much worse than the best ones.
+        return max(0.0, self.before.total - self.after.total)
+
+    @property
+    def price_per_item(self) -> float | None:
+        """The price over the number of items gained, those shown to nobody before; None if none was gained."""
+        gained = self.after.n_shown - self.before.n_shown
+        return self.price / gained if gained > 0 else None
+
+    def exposure(self, library: Library | None = None) -> Any:
+        """Return a frame with a row for each item: item, title (if there are any), before, after, floor, cap."""
+        import narwhals as nw
+
+        arrays = {"item": self.clicks.items, "title": self.clicks.titles}
+        arrays |= {"before": self.before.exposure, "after": self.after.exposure}
+        arrays |= {"floor": self.limits.low, "cap": self.limits.high}
+        data = {name: array.tolist() for name, array in arrays.items() if array is not None}
+        return nw.from_dict(data, backend=library or self.clicks.library).to_native()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all numbers, ready for JSON, without those of single users and items."""
+        names = ("k", "value", "price", "price_per_item", "n_changed", "n_users_changed", "largest_error")
+        numbers = {name: getattr(self, name) for name in names}
+        return {**numbers, "before": self.before.to_dict(), "after": self.after.to_dict()}
+
+    def __repr__(self) -> str:
+        before, after = self.before.to_dict(), self.after.to_dict()
+        what = "expected hits" if self.value == "probability" else "sum of scores"
+        share = f" ({self.price / abs(self.before.total):.2%})" if self.before.total else ""
+        each = "" if self.price_per_item is None else f", {self.price_per_item:,.4g} for each item gained"
+        rows = [
+            (what, "total", ",.2f"),
+            ("items shown", "n_shown", ","),
+            ("coverage", "coverage", ".4f"),
+            ("least shown", "least_shown", ","),
+            ("most shown", "most_shown", ","),
+            ("Gini of exposure", "gini", ".4f"),
+        ]
+        return "\n".join(
+            [
+                f"Reranking({self.after.n_recommendations:,} recommendations to {self.clicks.n_users:,} users, "
+                f"k={self.k})",
+                f"  {'':<17}{'before':>12}{'after':>12}",
+                *(f"  {label:<17}{before[name]:>12{form}}{after[name]:>12{form}}" for label, name, form in rows),
+                f"  price: {self.price:,.2f} {what}{share}{each}",
+                f"  ({self.n_changed:,} recommendations changed, of {self.n_users_changed:,} users)",
+            ]
+        )
 
 
 def rerank(
@@ -31,42 +147,45 @@ def rerank(
 ) -> Reranking:
     """Recommend k items to each user so that items are shown neither too seldom nor too often, at the least price.
 
-    Among all recommendations that keep the limits, those with the greatest sum of probabilities, which is the
-    expected number of hits. `price` in the result is what the limits cost. Each user gets k items, or as many as
-    are unclicked; limits that do not allow it are an `ExposureError`, with the items to blame and what is lacking.
+    Of all recommendations that keep the limits, these have the greatest sum of probabilities, which is the expected
+    number of hits. `price` in the result is what the limits cost. Each user gets k items, or as many as are
+    unclicked. Limits that do not allow it are an `ExposureError`, which names the items to blame and how many
+    recommendations are lacking.
 
     Parameters
     ----------
     model
-        A fitted `BMCD`; or any fitted recommender, asked for the scores of all items by ``recommend(k=n_items)``
-        (or by ``probabilities(k)``, if it has that); or a users x items matrix of scores, with ``clicks``.
+        A fitted `BMCD`; or any fitted recommender, which is asked for the scores of all items by
+        ``recommend(k=n_items)`` (or by ``probabilities(k)``, if it has that); or a users x items matrix of scores,
+        with ``clicks``.
     k
         Recommendations for each user. For BMCD also the k of the probabilities.
     max_exposure, min_exposure
         To how many users an item may, and must, be shown. A whole number counts users; a float from 0.0 to 1.0 is a
-        share of all users (so 1 is one user and 1.0 is all of them). It holds for every item, or a dict gives it
-        for some: ``{"A13": 50, "A16": 0.1}``; the others then have no limit.
+        share of all users (so 1 is one user and 1.0 is all of them). It holds for every item; or a dict gives it
+        for some, ``{"A13": 50, "A16": 0.1}``, and the others have no limit.
     min_coverage
-        How many different items must be shown: a whole number, or a share of all items. Which ones is chosen so
-        that the price is least.
+        How many different items must be shown: a whole number, or a share of all items. They are chosen so that
+        the price is least.
     clicks
-        With a matrix, or a recommender without ``clicks_``: what it was fitted to.
+        With a matrix, or a recommender without ``clicks_``: the clicks it was fitted to.
     value
         With a matrix: "probability" if it has probabilities, by default "score".
     options
         Those of the model's ``recommend`` (for BMCD max_draws, n_threads, progress).
 
-    Equal scores go to the plain list where they can; the order of users and items changes nothing.
+    Where scores are equal, the items of the plain list stay if they can. The order of users and items changes
+    nothing.
 
     Examples
     --------
     >>> import bmcd
     >>> clicks = bmcd.Clicks.from_matrix([[1, 0, 0], [1, 0, 0]], users=["ann", "bob"], items=["a", "b", "c"])
     >>> probability = [[0, 0.9, 0.1], [0, 0.6, 0.4]]
-    >>> found = bmcd.rerank(probability, k=1, min_exposure={"c": 1}, clicks=clicks, value="probability")
-    >>> found.recommendations[["user", "item"]].to_numpy().tolist()
+    >>> reranking = bmcd.rerank(probability, k=1, min_exposure={"c": 1}, clicks=clicks, value="probability")
+    >>> reranking.recommendations[["user", "item"]].to_numpy().tolist()
     [['ann', 'b'], ['bob', 'c']]
-    >>> found
+    >>> reranking
     Reranking(2 recommendations to 2 users, k=1)
                              before       after
       expected hits            1.50        1.30
@@ -78,20 +197,20 @@ def rerank(
       price: 0.20 expected hits (13.33%), 0.2 for each item gained
       (1 recommendations changed, of 1 users)
     """
-    graph_solvers()  # a missing package is said before anything is worked out
+    graph_solvers()  # a missing package is reported before any work is done
     k = check_k(k)
     weights = read_weights(model, k, clicks, value, options)
     return rerank_weights(weights, k, read_limits(min_exposure, max_exposure, min_coverage, weights.clicks))
 
 
 def rerank_weights(weights: Weights, k: int, limits: Limits) -> Reranking:
-    """The same, with everything read."""
+    """Rerank what has been read and checked."""
     plain = weights.place < k
     chosen, error = plain, 0.0
-    # Where the plain lists keep the limits they are the answer, to the last tie.
+    # Where the plain lists keep the limits they are the answer, down to the order of ties.
     if not limits.kept_by(plain.sum(axis=0)):
-        chosen, error = _solve(weights, k, limits, plain)
-    before, after = (Shown(float(weights.score[mask].sum()), mask.sum(axis=0)) for mask in (plain, chosen))
+        chosen, error = _best_within(limits, weights, k, plain)
+    before, after = (ShownItems(float(weights.score[mask].sum()), mask.sum(axis=0)) for mask in (plain, chosen))
     changed = chosen & ~plain
     return Reranking(
         recommendations=_frame(weights, k, chosen),
@@ -107,30 +226,30 @@ def rerank_weights(weights: Weights, k: int, limits: Limits) -> Reranking:
     )
 
 
-def make_problem(weights: Weights, k: int, limits: Limits) -> tuple[Problem, tuple[Any, ...]]:
-    """The problem with users and items sorted by id, so that their order does not decide ties; and how to sort."""
+def make_problem(weights: Weights, k: int, limits: Limits) -> tuple[FlowProblem, tuple[Any, ...]]:
+    """Return the problem with users and items sorted by id, so that their order decides no tie; and the index."""
     users, items = (np.argsort(order_of_ids(ids)) for ids in (weights.clicks.users, weights.clicks.items))
     by_id = np.ix_(users, items)
     available = weights.available[by_id]
     demand = np.minimum(available.sum(axis=1), k)
-    return Problem(available, demand, limits._replace(low=limits.low[items], high=limits.high[items])), by_id
+    sorted_limits = limits._replace(low=limits.low[items], high=limits.high[items])
+    return FlowProblem(available, demand, sorted_limits), by_id
 
 
-def _solve(weights: Weights, k: int, limits: Limits, plain: Bools) -> tuple[Bools, float]:
+def _best_within(limits: Limits, weights: Weights, k: int, plain: Bools) -> tuple[Bools, float]:
     problem, by_id = make_problem(weights, k, limits)
-    found = best_flow(problem, weights.score[by_id], plain[by_id])
-    if found is None:
+    solution = best_flow(problem, weights.score[by_id], plain[by_id])
+    if solution is None:
         raise explain_shortfall(problem, weights.clicks.items[by_id[1].ravel()], k)
     chosen = np.zeros_like(plain)
-    chosen[by_id] = found.chosen
-    return chosen, found.largest_error
+    chosen[by_id] = solution.chosen
+    return chosen, solution.largest_error
 
 
 def _frame(weights: Weights, k: int, chosen: Bools) -> Any:
-    n_items = weights.clicks.n_items
-    place = np.where(chosen, weights.place, n_items)
+    place = np.where(chosen, weights.place, weights.clicks.n_items)
     order = np.argsort(place, axis=1, kind="stable")[:, :k]
-    there = np.take_along_axis(chosen, order, axis=1)
-    columns = {weights.value: weights.score, **weights.others}
-    values = {name: np.take_along_axis(of, order, axis=1) for name, of in columns.items()}
-    return recommendation_frame(weights.clicks.users, Lists(np.where(there, order, -1), values), weights.clicks)
+    items = np.where(np.take_along_axis(chosen, order, axis=1), order, -1)
+    columns = {weights.value: weights.score, **weights.more_columns}
+    values = {name: np.take_along_axis(column, order, axis=1) for name, column in columns.items()}
+    return recommendation_frame(weights.clicks.users, Lists(items, values), weights.clicks)

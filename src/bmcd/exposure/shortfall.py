@@ -1,9 +1,9 @@
-"""Why limits cannot be kept: which items are to blame, and how much is lacking.
+"""Why limits cannot be kept: which items are to blame, and how many recommendations are lacking.
 
-If there are recommendations with all that is due to the users within the caps, and others with all floors and no
-more than is due, then there are some that do both (the symmetric supply-demand theorem of Ford and Fulkerson, Flows
-in Networks, II.3). So floors and caps can be looked at apart, each by a maximum flow; where it falls short, a
-minimum cut names a set of items that cannot do what is asked, with the exact number that is lacking.
+If some recommendations give every user what is due within the caps, and others keep all floors without exceeding
+what is due, then there are recommendations that do both (the symmetric supply-demand theorem of Ford and Fulkerson,
+Flows in Networks, II.3). So floors and caps can be examined apart, each by a maximum flow. Where the flow falls
+short, a minimum cut names a set of items that cannot do what is asked, with the exact number that is lacking.
 """
 
 from __future__ import annotations
@@ -14,33 +14,39 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bmcd.errors import ExposureError
-from bmcd.exposure.flow import Problem, graph_solvers, widest_coverage
+from bmcd.exposure.flow import FlowProblem, graph_solvers, widest_coverage
 from bmcd.exposure.limits import NAMED
 from bmcd.system.text import listed, shown
 
-Ints = NDArray[np.int64]
+Ids = NDArray[Any]
 
 
-def explain_shortfall(problem: Problem, items: NDArray[Any], k: int) -> ExposureError:
-    """The error to raise for a problem without a solution; `items` are ids."""
-    found = _floor_of_one(problem, items) or _totals(problem, items, k)
-    return found or _floors_together(problem, items) or _caps_together(problem, items) or _coverage(problem)
+def explain_shortfall(problem: FlowProblem, items: Ids, k: int) -> ExposureError:
+    """Return the error to raise for a problem without a solution; `items` are ids."""
+    return (
+        _single_floors(problem, items)
+        or _totals(problem, items, k)
+        or blame_floors(problem, items)
+        or blame_caps(problem, items)
+        or _coverage(problem)
+    )
 
 
-def _floor_of_one(problem: Problem, items: NDArray[Any]) -> ExposureError | None:
+def _single_floors(problem: FlowProblem, items: Ids) -> ExposureError | None:
     low, possible = problem.limits.low, problem.available.sum(axis=0)
     if not (bad := np.flatnonzero(low > possible)).size:
         return None
-    named = [
+    reasons = [
         f"item {shown(items[i])} should be shown to {low[i]:,} users, but only {possible[i]:,} have not clicked "
         f"it: {low[i] - possible[i]:,} too few"
-        for i in bad
+        for i in bad[:NAMED]
     ]
+    reasons += [f"and {len(bad) - NAMED:,} more items likewise"] if len(bad) > NAMED else []
     lacking = int((low - possible)[bad].sum())
-    return ExposureError(f"{'; '.join(_first(named))}. Lower min_exposure.", items[bad].tolist(), lacking)
+    return ExposureError(f"{'; '.join(reasons)}. Lower min_exposure.", items[bad].tolist(), lacking)
 
 
-def _totals(problem: Problem, items: NDArray[Any], k: int) -> ExposureError | None:
+def _totals(problem: FlowProblem, items: Ids, k: int) -> ExposureError | None:
     low, high, _ = problem.limits
     n_users, due = problem.available.shape[0], int(problem.demand.sum())
     what = f"{n_users:,} users with k={k} get {due:,} recommendations"
@@ -61,55 +67,52 @@ def _totals(problem: Problem, items: NDArray[Any], k: int) -> ExposureError | No
     return None
 
 
-def _floors_together(problem: Problem, items: NDArray[Any]) -> ExposureError | None:
-    low = problem.limits.low
-    lacking, cut = _cut(problem, low, sink_side=True)
+def blame_floors(problem: FlowProblem, items: Ids) -> ExposureError | None:
+    """Return an error that names items whose floors cannot be reached together, if there are any."""
+    lacking, blamed = _cut(problem, problem.limits.low, sink_side=True)
     if not lacking:
         return None
-    blamed = np.flatnonzero(cut)
-    wanted = int(low[blamed].sum())
+    wanted = int(problem.limits.low[blamed].sum())
     return ExposureError(
-        f"{_these(items[blamed])} should be shown {wanted:,} times together, but only {wanted - lacking:,} of the "
-        f"places in users' lists can go to them, by what these have not clicked: {lacking:,} too few. Lower their "
-        "min_exposure, or raise k.",
+        f"{_named(items[blamed])} should be shown {wanted:,} times together, but only {wanted - lacking:,} of the "
+        f"places in users' lists can go to them, because of what the users have clicked: {lacking:,} too few. "
+        "Lower their min_exposure, or raise k.",
         items[blamed].tolist(),
         lacking,
     )
 
 
-def _caps_together(problem: Problem, items: NDArray[Any]) -> ExposureError | None:
-    high = problem.limits.high
-    lacking, cut = _cut(problem, high, sink_side=False)
+def blame_caps(problem: FlowProblem, items: Ids) -> ExposureError | None:
+    """Return an error that names items whose caps leave some users without enough recommendations, if any do."""
+    lacking, blamed = _cut(problem, problem.limits.high, sink_side=False)
     if not lacking:
         return None
-    blamed = np.flatnonzero(cut)
-    places = int(high[blamed].sum())
-    elsewhere = problem.available[:, ~cut].sum(axis=1)
-    need = np.maximum(problem.demand - elsewhere, 0)
+    places = int(problem.limits.high[blamed].sum())
+    others = problem.available[:, ~blamed].sum(axis=1)
     return ExposureError(
-        f"{(need > 0).sum():,} users have so few other items left that they need {places + lacking:,} "
-        f"recommendations of {_these(items[blamed])}, but the caps allow only {places:,}: {lacking:,} "
-        "too few. Raise their max_exposure, or lower k.",
+        f"{(problem.demand > others).sum():,} users have so few other items left that they need "
+        f"{places + lacking:,} recommendations of {_named(items[blamed])}, but the caps allow only {places:,}: "
+        f"{lacking:,} too few. Raise their max_exposure, or lower k.",
         items[blamed].tolist(),
         lacking,
     )
 
 
-def _coverage(problem: Problem) -> ExposureError:
+def _coverage(problem: FlowProblem) -> ExposureError:
     most, wanted = widest_coverage(problem), problem.limits.cover
     return ExposureError(
         f"min_coverage asks for {wanted:,} different items, but at most {most:,} can be shown within the limits: "
-        f"{wanted - most:,} too few.",
+        f"{wanted - most:,} too few. Lower min_coverage.",
         [],
         wanted - most,
     )
 
 
-def _cut(problem: Problem, of_items: Ints, *, sink_side: bool) -> tuple[int, NDArray[np.bool_]]:
-    """How far the flow from users to items stays below what it should be, and the items on one side of a cut.
+def _cut(problem: FlowProblem, of_items: NDArray[np.int64], *, sink_side: bool) -> tuple[int, NDArray[np.bool_]]:
+    """Return how far the greatest flow from users to items falls short, and which items a minimum cut blames.
 
-    The nearest cut: the smallest set of items that explains it. From the sink, items that want more; from the
-    source, items that are full for users who want more.
+    Of all minimum cuts it is the nearest, with the smallest set of items: seen from the sink, the items that need
+    more; seen from the source, the full items of users who need more.
     """
     available, demand, _ = problem
     n_users, n_items = available.shape
@@ -124,17 +127,10 @@ def _cut(problem: Problem, of_items: Ints, *, sink_side: bool) -> tuple[int, NDA
     if status != solver.OPTIMAL:
         raise RuntimeError(f"OR-tools' maximum flow ended with {status}.")
     lacking = int(of_items.sum() if sink_side else demand.sum()) - int(solver.optimal_flow())
-    side = np.array(solver.get_sink_side_min_cut() if sink_side else solver.get_source_side_min_cut(), np.int64)
-    cut = np.zeros(n_items, np.bool_)
-    cut[side[(side >= n_users) & (side < source)] - n_users] = True
-    return lacking, cut
+    nodes = solver.get_sink_side_min_cut() if sink_side else solver.get_source_side_min_cut()
+    return lacking, np.isin(n_users + np.arange(n_items), nodes)
 
 
-def _these(items: NDArray[Any]) -> str:
-    return ("item " if len(items) == 1 else f"{len(items):,} items ") + listed(
-        list(map(shown, items.tolist())), NAMED
-    )
-
-
-def _first(named: list[str]) -> list[str]:
-    return named if len(named) <= NAMED else [*named[:NAMED], f"and {len(named) - NAMED:,} more items likewise"]
+def _named(items: Ids) -> str:
+    count = "item" if len(items) == 1 else f"{len(items):,} items"
+    return f"{count} {listed([shown(item) for item in items.tolist()], NAMED)}"

@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from bmcd.errors import InputError
 from bmcd.plots.style import (
     GREY,
     Figure,
@@ -21,6 +20,7 @@ from bmcd.plots.style import (
     round_ticks,
     styled,
 )
+from bmcd.prediction.cutoffs import wilson
 
 if TYPE_CHECKING:
     from bmcd.evaluation import Calibration
@@ -152,31 +152,6 @@ def cutoff_curve(
     entries = [entry for ax in (left, right) for entry in zip(*ax.get_legend_handles_labels(), strict=True)]
     figure.legend(*zip(*entries, strict=True), loc="outside lower left", ncols=2)
     return figure
-
-
-def wilson(hits: ArrayLike, n: ArrayLike, level: float = 0.95) -> tuple[Floats, Floats]:
-    """Return the two ends of Wilson's interval of shares; it is good also for few tries, and for 0 hits or all.
-
-    Of no tries it is 0 to 1. Every recommendation counts as a try of its own. Those of one user hang together, so
-    over all recommendations the bootstrap over users is better; within a narrow bin of probability there are few of
-    a user.
-
-    >>> [end.round(3).tolist() for end in wilson([0, 5, 10], [10, 10, 10])]
-    [[0.0, 0.237, 0.722], [0.278, 0.763, 1.0]]
-    """
-    from scipy.special import ndtri
-
-    if not 0 < level < 1:
-        raise InputError(f"level must be between 0 and 1, like 0.95, but it is {level}.")
-    n_hits, n_tries = np.asarray(hits, np.float64), np.asarray(n, np.float64)
-    if ((n_hits < 0) | (n_hits > n_tries)).any():
-        raise InputError("there cannot be fewer hits than 0 or more hits than tries.")
-    z = float(ndtri((1 + level) / 2))
-    share = np.divide(n_hits, n_tries, out=np.full_like(n_hits, 0.5), where=n_tries > 0)
-    middle, reach = n_hits + z**2 / 2, z * np.sqrt(n_tries * share * (1 - share) + z**2 / 4)
-    low, high = (middle - reach) / (n_tries + z**2), (middle + reach) / (n_tries + z**2)
-    # At the ends the formula is exactly 0 and 1; rounding must not leave a hair.
-    return np.where(n_hits == 0, 0.0, low), np.where(n_hits == n_tries, 1.0, high)
 
 
 def _calibrations(given: Any) -> dict[str, Any]:

@@ -1,7 +1,7 @@
-"""The rivals on data whose figures are known from other programs: a rival that is too weak flatters BMCD.
+"""The accuracy of the rivals on data where other programs measured it: a rival that is too weak flatters BMCD.
 
-The figures were measured once with other code and other held-out clicks. Each has a standard error of 0.3 points or
-so, and so has ours; three of both together are 1.3 points.
+It was measured once with other code and other held-out clicks, with a standard error of about 0.3 points, which is
+also ours here. Three standard errors of the difference are 1.3 points.
 """
 
 import pytest
@@ -47,9 +47,9 @@ def test_eshop(eshop, model, expected):
 def test_eshop_als(eshop, require):
     require("implicit")
     train, test = eshop
-    found = bmcd.evaluate(ALS().fit(train).recommend(10), train, test)
-    assert found.accuracy == pytest.approx(0.279, abs=CLOSE)
-    assert found.coverage == pytest.approx(0.8, abs=0.1)
+    evaluation = bmcd.evaluate(ALS().fit(train).recommend(10), train, test)
+    assert evaluation.accuracy == pytest.approx(0.279, abs=CLOSE)
+    assert evaluation.coverage == pytest.approx(0.8, abs=0.1)
 
 
 @pytest.mark.parametrize(("model", "expected"), [(Popularity(), 0.282), (ItemKNN(), 0.369), (EASE(30.0), 0.384)])

@@ -1,5 +1,6 @@
-"""SparkALS. Starting Spark takes longer than all else here, so a single test asks everything of one session."""
+"""SparkALS. Starting Spark takes longer than everything else here, so one test asks everything of one session."""
 
+import os
 import subprocess
 import sys
 
@@ -13,20 +14,30 @@ from bmcd.errors import JavaError
 from bmcd.testing import check_recommender, example_clicks
 
 
-def test_spark_als(require, monkeypatch, capfd):
+def put_broken_python_first(folder, monkeypatch):
+    """Let the first python3 on the path be one that cannot run anything."""
+    (folder / "python3").write_text("#!/bin/sh\nexit 1\n")
+    (folder / "python3").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
+    monkeypatch.delenv("PYSPARK_DRIVER_PYTHON", raising=False)
+
+
+def test_spark_als(require, monkeypatch, capfd, tmp_path):
     require("pyspark")
+    put_broken_python_first(tmp_path, monkeypatch)
     # Java's quick compiler is all that tiny data need.
     monkeypatch.setenv("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
     clicks, one_thread = example_clicks(), {"n_threads": 1}
     check_recommender(lambda: SparkALS(2, iterations=2), fit=one_thread)
 
-    # The last turn is the users': their normal equations hold, with 1 + alpha and the penalty times the clicks.
+    # Users are solved for last, so their normal equations hold, with 1 + alpha and the penalty times the clicks.
     model = SparkALS(factors=3, alpha=4.0, regularization=0.1, iterations=5).fit(clicks, seed=1, **one_thread)
     v = model.item_factors_
-    for row, found in zip(clicks.matrix.toarray().astype(float), model.user_factors_, strict=True):
+    for row, factors in zip(clicks.matrix.toarray().astype(float), model.user_factors_, strict=True):
         left = v.T @ np.diag(1 + 4.0 * row) @ v + 0.1 * row.sum() * np.eye(3)
         u = np.linalg.solve(left, v.T @ ((1 + 4.0) * row))
-        np.testing.assert_allclose(found, u, atol=1e-4)  # Spark keeps factors in single precision
+        np.testing.assert_allclose(factors, u, atol=1e-4)  # Spark keeps factors in single precision
 
     again, other = (SparkALS(3, iterations=2).fit(clicks, seed=seed, **one_thread) for seed in (1, 2))
     first = SparkALS(3, iterations=2).fit(clicks, seed=1, **one_thread)
@@ -38,13 +49,16 @@ def test_spark_als(require, monkeypatch, capfd):
     popular = np.argsort(-alone.sum(axis=0), kind="stable")[:2]
     shown = SparkALS(2, iterations=2).fit(Clicks.from_matrix(alone), **one_thread).recommend(2, users=[5])
     assert shown["item"].tolist() == popular.tolist()
-    # Without it Java's stack overflows when there are many turns.
-    assert spark_session.spark_session(1).sparkContext.getCheckpointDir() is not None
+    context = spark_session.spark_session(1).sparkContext
+    # Without it Java's stack overflows when there are many rounds.
+    assert context.getCheckpointDir() is not None
+    # Workers run in this Python, although another one stands first on the path.
+    assert context.parallelize([0], 1).map(lambda _: sys.executable).collect() == [sys.executable]
     assert capfd.readouterr() == ("", "")
 
 
 def fake_java(folder, says):
-    """A JAVA_HOME whose java tells this version."""
+    """Make a JAVA_HOME whose java reports this version."""
     java = folder / "bin" / "java"
     java.parent.mkdir()
     java.write_text(f"#!/bin/sh\necho '{says}' >&2\n")
@@ -76,7 +90,7 @@ def test_a_java_that_will_not_do_is_named(monkeypatch, tmp_path, says, message):
         check_java()
 
 
-def test_a_java_that_will_do_is_told(monkeypatch, tmp_path):
+def test_the_version_of_a_java_that_will_do_is_returned(monkeypatch, tmp_path):
     monkeypatch.setenv("JAVA_HOME", fake_java(tmp_path, 'openjdk version "21" 2023-09-19'))
     assert check_java() == "21"
 
@@ -88,7 +102,6 @@ def test_without_pyspark_the_error_says_what_to_install(monkeypatch):
         SparkALS().fit(example_clicks())
 
 
-def test_importing_the_rivals_starts_nothing():
+def test_importing_the_rivals_imports_no_optional_package():
     code = "import sys, bmcd.baselines; assert not {'pyspark', 'implicit', 'matplotlib'} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)
-    assert spark_session.OLDEST_JAVA == 17

@@ -34,7 +34,7 @@ def by_milp(problem, cover):
     only_shown[:, n:] = -np.eye(n_items)
     covered = np.concatenate([np.zeros(n), np.ones(n_items)])[None]
     demand = problem.demand()
-    found = optimize.milp(
+    optimum = optimize.milp(
         np.concatenate([-problem.score.ravel(), np.zeros(n_items)]),
         integrality=np.ones(n + n_items),
         bounds=optimize.Bounds(0, np.concatenate([available.ravel().astype(float), np.ones(n_items)])),
@@ -45,7 +45,7 @@ def by_milp(problem, cover):
             optimize.LinearConstraint(covered, cover, np.inf),
         ],
     )
-    return -found.fun if found.success else None
+    return -optimum.fun if optimum.success else None
 
 
 def solve(problem, cover=None):
@@ -53,11 +53,11 @@ def solve(problem, cover=None):
 
 
 @pytest.mark.parametrize("ties", [False, True])
-def test_it_is_the_best_of_all(problems, exposure_of, rotating_seed, ties):
+def test_it_is_the_best_of_all(make_problem, exposure_of, rotating_seed, ties):
     rng = np.random.default_rng(rotating_seed)
     feasible = 0
     for _ in range(60):
-        problem = problems(rng, n_users=4, n_items=4, k=int(rng.integers(1, 4)), spread=1, ties=ties)
+        problem = make_problem(rng, n_users=4, n_items=4, k=int(rng.integers(1, 4)), spread=1, ties=ties)
         cover = int(rng.integers(0, 5))
         best = by_brute_force(problem, cover)
         if best is None:
@@ -65,21 +65,21 @@ def test_it_is_the_best_of_all(problems, exposure_of, rotating_seed, ties):
                 solve(problem, cover)
             continue
         feasible += 1
-        found = solve(problem, cover)
-        assert found.after.total == pytest.approx(best, abs=found.largest_error + 1e-12)
-        assert found.largest_error < 1e-6
-        count = exposure_of(found.recommendations, problem.clicks)
-        assert (count == found.after.exposure).all()
+        reranking = solve(problem, cover)
+        assert reranking.after.total == pytest.approx(best, abs=reranking.largest_error + 1e-12)
+        assert reranking.largest_error < 1e-6
+        count = exposure_of(reranking.recommendations, problem.clicks)
+        assert (count == reranking.after.exposure).all()
         assert (problem.low <= count).all()
         assert (count <= problem.high).all()
         assert (count > 0).sum() >= cover
     assert feasible > 0
 
 
-def test_it_agrees_with_a_mixed_integer_programme(problems, rotating_seed):
+def test_it_agrees_with_a_mixed_integer_programme(make_problem, rotating_seed):
     rng = np.random.default_rng(rotating_seed)
     for _ in range(12):
-        problem = problems(rng, n_users=25, n_items=9, k=3)
+        problem = make_problem(rng, n_users=25, n_items=9, k=3)
         best = by_milp(problem, cover=8)
         if best is None:
             with pytest.raises(ExposureError):
@@ -88,11 +88,11 @@ def test_it_agrees_with_a_mixed_integer_programme(problems, rotating_seed):
             assert solve(problem, 8).after.total == pytest.approx(best, abs=1e-6)
 
 
-def test_lists_are_whole_and_best_first(problems, rotating_seed):
+def test_lists_are_full_and_best_first(make_problem, rotating_seed):
     rng = np.random.default_rng(rotating_seed)
-    problem = problems(rng, n_users=40, n_items=8, k=3)
-    found = bmcd.rerank(problem.score, 3, clicks=problem.clicks, max_exposure=0.5, min_exposure=5)
-    frame = found.recommendations
+    problem = make_problem(rng, n_users=40, n_items=8, k=3)
+    reranking = bmcd.rerank(problem.score, 3, clicks=problem.clicks, max_exposure=0.5, min_exposure=5)
+    frame = reranking.recommendations
     assert frame.columns.tolist() == ["user", "item", "rank", "score"]
     assert frame.groupby("user", sort=False).size().reindex(problem.clicks.users, fill_value=0).tolist() == list(
         problem.demand()
@@ -100,17 +100,17 @@ def test_lists_are_whole_and_best_first(problems, rotating_seed):
     assert not frame.duplicated(["user", "item"]).any()
     assert (frame.groupby("user")["score"].diff().fillna(0) <= 1e-6).all()
     assert (frame.groupby("user")["rank"].diff().fillna(1) == 1).all()
-    assert found.after.total == pytest.approx(frame["score"].sum())
-    assert found.after.exposure.min() >= 5
-    assert found.after.exposure.max() <= 20
+    assert reranking.after.total == pytest.approx(frame["score"].sum())
+    assert reranking.after.exposure.min() >= 5
+    assert reranking.after.exposure.max() <= 20
     # `evaluate` looks for everything that can be wrong with lists.
     test = bmcd.Clicks.from_matrix(~problem.clicks.matrix.toarray(), problem.clicks.users, problem.clicks.items)
-    assert bmcd.evaluate(frame, problem.clicks, test).coverage == found.after.coverage
+    assert bmcd.evaluate(frame, problem.clicks, test).coverage == reranking.after.coverage
 
 
-def test_without_limits_that_bind_it_is_the_plain_list(problems, rotating_seed):
+def test_without_limits_that_bind_it_is_the_plain_list(make_problem, rotating_seed):
     rng = np.random.default_rng(rotating_seed)
-    problem = problems(rng, n_users=30, n_items=8, k=3, ties=True)
+    problem = make_problem(rng, n_users=30, n_items=8, k=3, ties=True)
     plain = bmcd.rerank(problem.score, 3, clicks=problem.clicks)
     loose = bmcd.rerank(problem.score, 3, clicks=problem.clicks, max_exposure=1.0, min_exposure=0)
     assert plain.price == loose.price == plain.n_changed == plain.largest_error == 0
@@ -120,28 +120,28 @@ def test_without_limits_that_bind_it_is_the_plain_list(problems, rotating_seed):
 def test_equal_scores_stay_where_they_were():
     """All items tie: only what must move does."""
     clicks = bmcd.Clicks.from_matrix(np.eye(6, 5))
-    found = bmcd.rerank(np.zeros((6, 5)), 2, clicks=clicks, min_exposure={4: 2})
+    reranking = bmcd.rerank(np.zeros((6, 5)), 2, clicks=clicks, min_exposure={4: 2})
     plain = bmcd.rerank(np.zeros((6, 5)), 2, clicks=clicks)
     assert plain.after.exposure[4] == 0
-    assert found.n_changed == 2
-    assert found.price == found.largest_error == 0
+    assert reranking.n_changed == 2
+    assert reranking.price == reranking.largest_error == 0
 
 
 def test_nearly_equal_scores_stay_where_they_were():
     """Scores within 1e-6 are a tie to the plain lists, and must be one to the flow."""
     clicks = bmcd.Clicks.from_matrix(np.eye(6, 5))
     score = np.tile([0.5, 0.5 + 4e-7, 0.5 + 8e-7, 0.1, 0.1], (6, 1))
-    found = bmcd.rerank(score, 1, clicks=clicks, min_exposure={4: 1})
-    assert found.before.exposure.tolist() == [5, 1, 0, 0, 0]
-    assert found.n_changed == 1
-    assert found.largest_error < 6e-6
-    assert found.after.total == pytest.approx(5 * (0.5 + 8e-7) + 0.1, abs=found.largest_error)
+    reranking = bmcd.rerank(score, 1, clicks=clicks, min_exposure={4: 1})
+    assert reranking.before.exposure.tolist() == [5, 1, 0, 0, 0]
+    assert reranking.n_changed == 1
+    assert reranking.largest_error < 6e-6
+    assert reranking.after.total == pytest.approx(5 * (0.5 + 8e-7) + 0.1, abs=reranking.largest_error)
 
 
 @pytest.mark.parametrize("ties", [False, True])
-def test_the_order_of_users_and_items_changes_nothing(problems, rotating_seed, ties):
+def test_the_order_of_users_and_items_changes_nothing(make_problem, rotating_seed, ties):
     rng = np.random.default_rng(rotating_seed)
-    problem = problems(rng, n_users=40, n_items=9, k=3, ties=ties)
+    problem = make_problem(rng, n_users=40, n_items=9, k=3, ties=ties)
     users, items = rng.permutation(40), rng.permutation(9)
     other = bmcd.Clicks.from_matrix(
         problem.clicks.matrix.toarray()[np.ix_(users, items)],
@@ -151,12 +151,12 @@ def test_the_order_of_users_and_items_changes_nothing(problems, rotating_seed, t
     one = bmcd.rerank(problem.score, 3, clicks=problem.clicks, min_exposure=9)
     two = bmcd.rerank(problem.score[np.ix_(users, items)], 3, clicks=other, min_exposure=9)
     by = ["user", "rank"]
-    frames = [found.recommendations.sort_values(by).reset_index(drop=True) for found in (one, two)]
+    frames = [reranking.recommendations.sort_values(by).reset_index(drop=True) for reranking in (one, two)]
     assert frames[0].equals(frames[1])
 
 
-def test_scale_and_shift_of_scores_change_nothing(problems, rotating_seed):
-    problem = problems(np.random.default_rng(rotating_seed), n_users=40, n_items=9, k=3)
+def test_scale_and_shift_of_scores_change_nothing(make_problem, rotating_seed):
+    problem = make_problem(np.random.default_rng(rotating_seed), n_users=40, n_items=9, k=3)
     one = bmcd.rerank(problem.score, 3, clicks=problem.clicks, min_exposure=8)
     two = bmcd.rerank(-70 + 1e5 * problem.score, 3, clicks=problem.clicks, min_exposure=8)
     same = ["user", "item", "rank"]
