@@ -1,4 +1,4 @@
-"""The command line: `bmcd`. One module for each command; what they share is in output.py, errors.py and ids.py.
+"""The command line: `bmcd`, one module a command. It knows everything else, and nothing knows it.
 
 Nothing heavy is imported before a command runs, so that `bmcd --help` answers at once.
 """
