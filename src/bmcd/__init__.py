@@ -18,8 +18,10 @@ if TYPE_CHECKING:
     from bmcd.exposure.trade_off import trade_off
     from bmcd.models.bmcd import BMCD
     from bmcd.models.load import load
+    from bmcd.models.tastes import Tastes
     from bmcd.reporting.report import report
     from bmcd.sampling.priors import Priors
+    from bmcd.sampling.tastes.priors import TastePriors
     from bmcd.simulation import Simulation, simulate
 
 __all__ = [
@@ -28,6 +30,8 @@ __all__ = [
     "ClicksError",
     "Priors",
     "Simulation",
+    "TastePriors",
+    "Tastes",
     "__version__",
     "baselines",
     "choose_n_clusters",
@@ -52,6 +56,8 @@ _HOME = {
     "ClicksError": "bmcd.clicks.table",
     "Priors": "bmcd.sampling.priors",
     "Simulation": "bmcd.simulation",
+    "TastePriors": "bmcd.sampling.tastes.priors",
+    "Tastes": "bmcd.models.tastes",
     "choose_n_clusters": "bmcd.clusters.choose",
     "compare": "bmcd.evaluation.compare",
     "evaluate": "bmcd.evaluation.evaluate",

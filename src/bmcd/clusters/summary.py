@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, overload
+from typing import Any, Literal, NamedTuple, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,10 +50,12 @@ class ClusterSummary:
     """Items that are ranked much higher here than in the other clusters."""
     agreement: float
     """How well the chains agree on the consensus; 1 is the same in all, 0 no more alike than by chance."""
+    kind: Literal["cluster", "taste"] = "cluster"
+    """A user belongs to one cluster, and has several tastes: users of a taste are then shares of users added up."""
 
     def __str__(self) -> str:
         lines = [
-            f"Cluster {self.cluster}: {self.n_users:,.0f} users ({self.share:.1%}; "
+            f"{self.kind.capitalize()} {self.cluster}: {self.n_users:,.0f} users ({self.share:.1%}; "
             f"{self.n_users_interval[0]:,.0f} to {self.n_users_interval[1]:,.0f}), alpha {self.alpha:.2f} "
             f"({self.alpha_interval[0]:.2f} to {self.alpha_interval[1]:.2f}), chains agree {self.agreement:.0%}"
         ]
@@ -112,11 +114,34 @@ def _with_ends(name: str, value: float, ends: tuple[float, float]) -> dict[str, 
     return {name: value, f"{name}_low": ends[0], f"{name}_high": ends[1]}
 
 
+class Groups(NamedTuple):
+    """What summaries are made of: arrays [chain, draw, cluster, ...], clusters in the order of their numbers."""
+
+    kind: Literal["cluster", "taste"]
+    alpha: NDArray[np.float64]
+    rho: NDArray[Any]
+    sizes: NDArray[np.float64]
+    """Users."""
+    share: NDArray[np.float64]  # [cluster]
+    agreement: NDArray[np.float64]  # [cluster]
+
+
 def summarise_clusters(draws: Draws, names: ClusterNames, clicks: Clicks) -> ClusterSummaries:
     """Return what each cluster is like in the draws; ``clicks`` has the ids and titles of the items."""
-    alpha, rho = names.sort(draws.alpha), names.sort(draws.rho)
-    sizes = names.sort(draws.label_counts.astype(np.float64))
-    share = names.sort(draws.tau).mean(axis=(0, 1))
+    groups = Groups(
+        "cluster",
+        names.sort(draws.alpha),
+        names.sort(draws.rho),
+        names.sort(draws.label_counts.astype(np.float64)),
+        names.sort(draws.tau).mean(axis=(0, 1)),
+        names.agreement,
+    )
+    return summarise_groups(groups, clicks)
+
+
+def summarise_groups(groups: Groups, clicks: Clicks) -> ClusterSummaries:
+    """Return what each group is like; ``clicks`` has the ids and titles of the items."""
+    alpha, rho, sizes, share = groups.alpha, groups.rho, groups.sizes, groups.share
     rank = rho.mean(axis=(0, 1))
     low, high = np.percentile(rho, INTERVAL, axis=(0, 1))
     titles = [str(title) for title in (clicks.items if clicks.titles is None else clicks.titles).tolist()]
@@ -142,7 +167,8 @@ def summarise_clusters(draws: Draws, names: ClusterNames, clicks: Clicks) -> Clu
                 alpha_interval=_interval(alpha[:, :, c]),
                 top=tuple(items[i] for i in np.argsort(rank[c], kind="stable")[:TOP]),
                 apart=tuple(items[i] for i in apart),
-                agreement=float(names.agreement[c]),
+                agreement=float(groups.agreement[c]),
+                kind=groups.kind,
             )
         )
     return ClusterSummaries(summaries, clicks.library)

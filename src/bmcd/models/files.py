@@ -1,5 +1,4 @@
-"""Parts of a model file that all models share: ids, titles and clicks as arrays, and back. The container is that of
-`sampling/store.py`; no pickle.
+"""What the files of all models share: clicks and draws as arrays, and back. The container is that of `store.py`.
 
 Ids and titles are JSON in an array of bytes. What a file says is checked before compiled code trusts it.
 """
@@ -8,7 +7,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -18,11 +17,14 @@ from scipy import sparse
 from bmcd.clicks.frames import objects
 from bmcd.clicks.table import Clicks
 from bmcd.errors import InputError
+from bmcd.sampling.draws import ChainDraws
+from bmcd.sampling.run import Plan
+from bmcd.sampling.schema import Problem, Schema, check_rankings
 from bmcd.system.text import shown
 
 LIBRARIES = ("pandas", "polars", "pyarrow")
 OF_USERS = frozenset({"clicks/users", "clicks/starts", "clicks/items"})
-OF_ITEMS = frozenset({"items/ids", "items/titles"})
+STOPPED = ("finished", "time", "interrupted")
 Arrays = Mapping[str, NDArray[Any]]
 
 
@@ -67,10 +69,74 @@ def unpack_clicks(arrays: Arrays, run: Mapping[str, Any], n_users: int, n_items:
     return Clicks(users, items, matrix, titles, titled, n_repeated, history, run["library"])
 
 
-def check_names(arrays: Arrays, expected: set[str], optional: set[str]) -> None:
-    """Raise ValueError unless the arrays are those expected, with or without users and what is optional."""
-    there = set(arrays) - optional - {"items/titles"}
-    needed = expected | {"items/ids"}
+def pack_draws(draws: ChainDraws, schema: Schema) -> dict[str, NDArray[Any]]:
+    """Return the arrays of the draws."""
+    arrays: dict[str, NDArray[Any]] = {f"draws/{name}": getattr(draws, name) for name in schema.traces}
+    return arrays | {"draws/warmup_log_joint": draws.warmup_log_joint, "draws/n_tallied": draws.n_tallied}
+
+
+def make_header(draws: ChainDraws, clicks: Clicks, options: Mapping[str, Any], with_users: bool) -> dict[str, Any]:
+    """Return the header of the file; ``options`` are those of the model that the draws do not know."""
+    problem, plan = draws.problem, draws.plan
+    return {
+        "kind": "model",
+        "version": draws.version,
+        "seed": draws.seed,
+        "data_hash": problem.data_hash if with_users else "",
+        "options": {**problem.options, **options},
+        "run": {
+            "n_users": problem.n_users, "n_items": problem.n_items, "n_clusters": problem.n_clusters,
+            "chains": plan.n_chains, "draws": plan.draws, "warmup": plan.warmup, "thin": plan.thin,
+            "stopped": draws.stopped, "note": draws.note, "caveat": draws.caveat, **describe_clicks(clicks),
+        },
+    }  # fmt: skip
+
+
+def read_sizes(run: Mapping[str, Any]) -> tuple[dict[str, int], Plan]:
+    """Return the sizes of the problem, by name, and the plan of the run."""
+    sizes = {name: read_whole_number(run[name], name) for name in ("n_users", "n_items", "n_clusters")}
+    return sizes, Plan(run["chains"], run["draws"], run["warmup"], run["thin"])
+
+
+def read_draws(
+    header: Mapping[str, Any], arrays: Arrays, schema: Schema, problem: Problem, plan: Plan
+) -> dict[str, Any]:
+    """Return all fields of the draws but the tally, or raise ValueError."""
+    log_joint, run = arrays["draws/log_joint"], header["run"]
+    if log_joint.ndim != 2 or not 1 <= log_joint.shape[1] <= plan.draws:
+        raise ValueError(f"the draws of log_joint have shape {log_joint.shape}")
+    n_probed = arrays["draws/probe"].shape[-1]
+    fields: dict[str, Any] = {}
+    for name, (dtype, dims) in schema.traces.items():
+        shape = (plan.n_chains, log_joint.shape[1], *problem.shape(dims, probed=n_probed))
+        fields[name] = read_array(arrays, f"draws/{name}", problem.stored_dtype(dtype), shape)
+    if run["stopped"] not in STOPPED or not (isinstance(run["note"], str) and isinstance(run["caveat"], str)):
+        raise ValueError(f"stopped is {shown(run['stopped'])}")
+    check_rankings(fields["rho"], problem.n_items, "rho")
+    return fields | {
+        "warmup_log_joint": read_array(arrays, "draws/warmup_log_joint", "<f8", (plan.n_chains, plan.warmup)),
+        "n_tallied": read_array(arrays, "draws/n_tallied", "<i8", (plan.n_chains,)),
+        "problem": problem,
+        "plan": plan,
+        "seed": header["seed"],
+        "version": header["version"],
+        "stopped": run["stopped"],
+        "note": run["note"],
+        "caveat": run["caveat"],
+    }
+
+
+def check_finite(fields: Mapping[str, Any], names: Iterable[str]) -> None:
+    """Raise ValueError unless these draws are finite."""
+    for name in names:
+        if not np.isfinite(fields[name]).all():
+            raise ValueError(f"{name} has values that are not finite")
+
+
+def check_names(arrays: Arrays, schema: Schema, optional: Iterable[str] = ()) -> None:
+    """Raise ValueError unless the arrays are those of the schema, with or without users and what is optional."""
+    there = set(arrays) - set(optional) - {"items/titles"}
+    needed = {f"draws/{name}" for name in (*schema.traces, "warmup_log_joint", "n_tallied")} | {"items/ids"}
     if there not in (needed, needed | OF_USERS):
         differs = ", ".join(sorted((there ^ needed) - OF_USERS)) or "clicks"
         raise ValueError(f"unexpected or missing: {differs}")

@@ -6,10 +6,13 @@ from pathlib import Path
 
 from bmcd.errors import StoreError
 from bmcd.models.bmcd import BMCD
+from bmcd.models.tastes import Tastes
 from bmcd.sampling import store
 
+MODELS: dict[str, type[BMCD] | type[Tastes]] = {"bmcd": BMCD, "tastes": Tastes}
 
-def load(path: str | Path) -> BMCD:
+
+def load(path: str | Path) -> BMCD | Tastes:
     """Open a model that its `save` wrote, or raise `StoreError`.
 
     >>> import bmcd, tempfile
@@ -21,7 +24,9 @@ def load(path: str | Path) -> BMCD:
     """
     stored = store.read(path, "model")
     try:
-        return BMCD.restored(stored.header, stored.arrays)
+        # Files of BMCD do not name their model: there was only one when their format was made.
+        kind = MODELS[stored.header["options"].get("model", "bmcd")]
+        return kind.restored(stored.header, stored.arrays)
     except (KeyError, ValueError, TypeError, IndexError, OverflowError, RecursionError) as error:
         detail = f"{type(error).__name__}: {error}" if isinstance(error, KeyError) else str(error)
         raise StoreError(f"{path}: is damaged or was not written by bmcd: {detail[:300]}.") from error

@@ -105,3 +105,52 @@ def explain(
         mcse=float(standard_error(batches.reshape(predictor.n_chains, -1))),
         clusters=tuple(found),
     )
+
+
+@dataclass(frozen=True)
+class TasteContribution:
+    """One taste's part in a probability."""
+
+    taste: int
+    """As in `Tastes.clusters_`: 1 has the most visits."""
+    share: float
+    """Of the user's visits that go to it."""
+    rank: float
+    """Where its consensus has the item (1 is best), mean over draws."""
+    click_probability: float
+    """That a visit to it clicks the item."""
+    contribution: float
+    """What it adds to the probability: its share in the rate at which the item arrives, times the probability."""
+
+
+@dataclass(frozen=True)
+class TasteExplanation:
+    """Why `probability` is what it is; `print` it. The contributions add up to it.
+
+    The probability is that of all chains; tastes and their shares are those of the chain in `Tastes.clusters_`.
+    """
+
+    user: Any
+    item: Any
+    title: str
+    k: int
+    n_clicked: int
+    probability: float
+    mcse: float
+    tastes: tuple[TasteContribution, ...]
+    """The largest contribution first."""
+
+    def __str__(self) -> str:
+        who = "Someone" if self.user is None else f"User {self.user}"
+        lines = [
+            f"{self.title[:1].upper() + self.title[1:]} is among the next {self.k} of {who[0].lower() + who[1:]} "
+            f"with probability {self.probability:.1%} (+- {self.mcse:.1%}).",
+            f"{who} has {self.n_clicked} click{'' if self.n_clicked == 1 else 's'}.",
+        ]
+        for t in self.tastes:
+            if t.contribution >= SHOWN:
+                lines.append(
+                    f"- {t.share:.0%} of the visits go to taste {t.taste}, which has it at rank {t.rank:.0f} and "
+                    f"clicks it in {t.click_probability:.1%} of its visits: adds {t.contribution:.1%}"
+                )
+        return "\n".join(lines)

@@ -77,7 +77,7 @@ def quantities(draws: Draws) -> dict[str, Values]:
 def rows(draws: Draws) -> list[Row]:
     """The diagnostics of all `quantities`; of at least 4 draws of each chain."""
     _need_draws(draws)
-    return [_row(name, values) for name, values in quantities(draws).items()]
+    return [judge_quantity(name, values) for name, values in quantities(draws).items()]
 
 
 def table(draws: Draws) -> pd.DataFrame:
@@ -210,7 +210,8 @@ def _stuck_chains(draws: Draws) -> dict[int, str]:
     return dict(sorted(found.items()))
 
 
-def _row(name: str, values: Values) -> Row:
+def judge_quantity(name: str, values: Values) -> Row:
+    """Return the diagnostics of one quantity, [chain, draw]."""
     mean, sd = float(values.mean()), float(values.std())
     if (values == values.flat[0]).all():
         return Row(name, float(values.flat[0]), 0.0, 0.0, math.nan, math.nan, math.nan, True)

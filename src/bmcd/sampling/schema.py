@@ -27,7 +27,7 @@ class Problem:
     @property
     def sizes(self) -> dict[str, int]:
         """The length of each dimension that does not depend on the run."""
-        return {"user": self.n_users, "item": self.n_items, "cluster": self.n_clusters}
+        return {"user": self.n_users, "item": self.n_items, "cluster": self.n_clusters, "one": 1}
 
     def shape(self, dims: tuple[str, ...], **more: int) -> tuple[int, ...]:
         """Return the lengths of these dimensions; ``more`` gives those that are not sizes of the problem."""

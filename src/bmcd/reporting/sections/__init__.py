@@ -1,4 +1,4 @@
-"""The sections of a report, one file each: plain words first, numbers second. Knows results and plots, no samplers."""
+"""The sections of a report, one file each: words first, numbers second. Knows results and plots, no samplers."""
 
 from __future__ import annotations
 

@@ -167,6 +167,19 @@ class RankLaws:
                 self.log_law[index] = self._law(float(self.alphas[index]))
                 self._made[index] = True
 
+    def log_law_at(self, alpha: float) -> NDArray[np.float64]:
+        """Return log q of every rank at one alpha; at a point of the grid it is that of the grid.
+
+        >>> laws = RankLaws(3)
+        >>> bool((laws.log_law_at(laws.alphas[5]) == laws.log_law[5]).all())
+        True
+        """
+        index = round(math.log(max(alpha, LOWEST) / LOWEST) / SPACING)
+        if index < self.alphas.size and self.alphas[index] == alpha:
+            self.make([index])
+            return np.asarray(self.log_law[index])
+        return self._law(alpha)
+
     def log_prior(self, rate: float) -> NDArray[np.float64]:
         """Log prior mass of each point: Exponential(rate) over the point's cell, tails included.
 

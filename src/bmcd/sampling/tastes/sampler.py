@@ -82,11 +82,12 @@ class TasteSampler:
         """One sweep. ``warmup`` lets it tune the step of a; after warm-up nothing is tuned."""
         near = state.scale_index[:, None] + self._reach
         self.laws.make(near[(near >= 0) & (near < self._log_prior.size)])
-        told = taste_sweep(
+        log_joint, n_visits, visits, per_taste, *shares = taste_sweep(
             state, self.data, self.laws.log_law, self._log_prior, self._hyper, self.effort,
             self.key, chain, sweep, warmup,
         )  # fmt: skip
-        return TasteInfo(*told)
+        rho = np.argsort(state.item_at, axis=1) + 1
+        return TasteInfo(log_joint, n_visits, visits, per_taste, rho, self.laws.alphas[state.scale_index], *shares)
 
     def first_items(self, state: TasteState) -> NDArray[np.float64]:
         """q[item, taste]: the probability that a visit to the taste clicks the item."""

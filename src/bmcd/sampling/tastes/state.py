@@ -43,6 +43,8 @@ class TasteInfo(NamedTuple):
     n_visits: int
     visits: NDArray[np.float64]  # [user, taste]: how many visits each user paid to each taste
     visits_per_taste: NDArray[np.float64]
+    rho: NDArray[np.int64]  # [taste, item]: the consensuses as ranks, 1 for the best
+    alpha: NDArray[np.float64]  # [taste]
     swaps_accepted: float  # share of the swaps proposed to the consensuses; NaN if no taste has a visit
     a_accepted: float  # share; NaN if a is fixed
     at_edge: int  # tastes with visits whose alpha is the first or the last of the grid

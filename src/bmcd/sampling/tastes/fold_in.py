@@ -1,10 +1,18 @@
 """The rates of anybody's next items under one draw of the tastes, from their clicks alone.
 
 Given the laws q_c(i) of the tastes and the law Gamma(a, b) of the rates, the visits of a user are shared out among
-the tastes by mean-field rounds: the share of taste c in the visits that clicked item i is proportional to
+the tastes by mean field: the share of taste c in the visits that clicked item i is proportional to
 (n_c without these visits + a) q_c(i), where n_c are the expected visits to c. A clicked item was visited
 mu / (1 - exp(-mu)) times on average, mu being its expected number of visits before it is known that it was clicked.
 Then item i arrives at a rate proportional to sum_c (n_c + a) q_c(i).
+
+From shares proportional to q_c(i), one round is made. More rounds follow a user into one reading of the clicks,
+where the posterior has many. Measured on training clicks alone (some of each user's held out, 6 chains, 40 tastes):
+mean log probability of a held-out click, under the power of the law that fits best, with 1, 2, 4 and 10 rounds
+
+    eshop-1  -4.737  -4.744  -4.749  -4.750
+    eshop-2  -4.929  -4.935  -4.938  -4.939
+    msweb    -3.645  -3.647  -3.649  -3.650
 """
 
 # mypy: disable-error-code="no-untyped-def"
@@ -17,9 +25,7 @@ import numpy as np
 
 from bmcd.mallows.latent.scan import REORDER
 
-# The rounds stop when none of the expected visits to a taste moves by more than this.
-SETTLED = 0.01
-MOST_ROUNDS = 30
+ROUNDS = 1
 
 
 @numba.njit(cache=True, nogil=True, fastmath=REORDER, error_model="numpy")
@@ -31,37 +37,28 @@ def expected_visits(items, q, a, b, shares, visits):
     n_tastes = q.shape[1]
     visits[:] = 0.0
     for j in range(items.size):
-        total = np.float32(0.0)
         row, mine = q[items[j]], shares[j]
+        total = np.float32(0.0)
         for c in range(n_tastes):
             total += row[c]
         scale = np.float32(1.0) / total
         for c in range(n_tastes):
             mine[c] = row[c] * scale
             visits[c] += mine[c]
-    for _ in range(MOST_ROUNDS):
-        moved = np.float32(0.0)
+    for _ in range(ROUNDS):
         for j in range(items.size):
             row, mine = q[items[j]], shares[j]
-            mu = np.float32(0.0)
+            total, of_others = np.float32(0.0), np.float32(0.0)
             for c in range(n_tastes):
-                mu += (visits[c] + a) * row[c]
-            mu /= b + np.float32(1.0)
+                total += (visits[c] + a) * row[c]
+                visits[c] = max(visits[c] - mine[c], np.float32(0.0))
+                of_others += (visits[c] + a) * row[c]
+            mu = total / (b + np.float32(1.0))
             times = mu / -math.expm1(-mu) if mu > 1e-6 else 1.0
-            total = np.float32(0.0)
+            scale = np.float32(times) / of_others
             for c in range(n_tastes):
-                rest = max(visits[c] - mine[c], np.float32(0.0))
-                visits[c] = rest
-                weight = (rest + a) * row[c]
-                total += weight
-            scale = np.float32(times) / total
-            for c in range(n_tastes):
-                share = (visits[c] + a) * row[c] * scale
-                moved = max(moved, abs(share - mine[c]))
-                mine[c] = share
-                visits[c] += share
-        if moved < SETTLED:
-            break
+                mine[c] = (visits[c] + a) * row[c] * scale
+                visits[c] += mine[c]
 
 
 @numba.njit(cache=True, nogil=True, fastmath=REORDER)
@@ -72,3 +69,22 @@ def arrival_rates(visits, a, q, rates):
         for c in range(q.shape[1]):
             total += (visits[c] + a) * row[c]
         rates[i] = total
+
+
+@numba.njit(cache=True, nogil=True)
+def log_probabilities(user_start, user_items, pairs, q, a, b, out):
+    """Write the log probability that a click set aside, (user, item), is the user's next given the others."""
+    n_items, n_tastes = q.shape
+    shares, visits = np.empty((n_items, n_tastes), np.float32), np.empty(n_tastes, np.float32)
+    rates = np.empty(n_items)
+    for pair in range(pairs.shape[0]):
+        user, item = pairs[pair]
+        clicked = user_items[user_start[user] : user_start[user + 1]]
+        expected_visits(clicked, q, a, b, shares, visits)
+        arrival_rates(visits, a, q, rates)
+        total = 0.0
+        for i in range(n_items):
+            total += rates[i]
+        for i in clicked:
+            total -= rates[i]
+        out[pair] = math.log(max(rates[item], 1e-300)) - math.log(max(total, 1e-300))

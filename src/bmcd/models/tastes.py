@@ -1,0 +1,216 @@
+"""Tastes, the estimator for real click logs: several tastes per user, exact, in seconds."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from bmcd.clicks.histories import clicks_of_histories
+from bmcd.clicks.table import Clicks
+from bmcd.errors import FitWarning, InputError
+from bmcd.models.base import ProbabilityModel
+from bmcd.models.choose_tastes import TasteChoice, choose_tastes
+from bmcd.models.tastes_file import pack_tastes, unpack_tastes
+from bmcd.prediction.answers import Options
+from bmcd.prediction.explanation import TasteExplanation
+from bmcd.prediction.predictor import DRAWS
+from bmcd.prediction.taste_answers import TasteAnswers
+from bmcd.prediction.top_k import check_k
+from bmcd.sampling import store
+from bmcd.sampling.run import Run
+from bmcd.sampling.tastes import diagnostics
+from bmcd.sampling.tastes.draws import TasteDraws, sample_tastes
+from bmcd.sampling.tastes.priors import TastePriors
+from bmcd.system.progress import tell
+
+
+class Tastes(ProbabilityModel):
+    """A Mallows model in which a user has several tastes.
+
+    User j visits taste c at rate lambda_jc ~ Gamma(a, b). On every visit the user draws a fresh ranking from the
+    Mallows model of the taste and clicks its first item; the clicks are the items clicked at least once. Their law
+    is exact, no latent ranking is sampled, and the time of a fit is proportional to clicks x tastes. See
+    docs/tastes.md.
+
+    Parameters
+    ----------
+    n_tastes
+        How many tastes. "auto" chooses tastes and concentration by the log probability of held-out training clicks;
+        `choice_` says why.
+    distance
+        "footrule", "kendall", "cayley" or "hamming": those whose law of the first item is exact and cheap.
+    rank_scale
+        "linear", "sqrt" or "log" spacing of the ranks, or n increasing numbers; for the footrule.
+    priors
+        `TastePriors()`; what changes the posterior.
+    chains
+        How many chains are averaged. Every chain finds tastes of its own, and their average is better than any.
+
+    Attributes
+    ----------
+    clicks_ : the clicks it was fitted to (without users, if it was saved without them)
+    n_tastes_ : how many tastes there are
+    choice_ : what `choose_tastes` found, with n_tastes="auto"
+    draws_ : the draws, a `TasteDraws`
+    converged_, verdict_ : would other or longer chains change the probabilities, and that in words
+    clusters_ : what the tastes of the best chain are like, a `ClusterSummaries`
+
+    Examples
+    --------
+    >>> import bmcd
+    >>> clicks = bmcd.simulate(n_users=300, seed=1).clicks
+    >>> model = bmcd.Tastes(n_tastes=4, chains=4).fit(clicks, draws=4, warmup=20, seed=1)
+    >>> model
+    Tastes(chains=4, n_tastes=4), fitted to 300 users x 50 items: 4 chains x 4 draws
+    >>> model.recommend(k=2, users=[7]).columns.tolist()
+    ['user', 'item', 'rank', 'probability', 'mcse']
+    """
+
+    _answers: TasteAnswers
+
+    def __init__(
+        self,
+        n_tastes: int | Literal["auto"] = 40,
+        *,
+        distance: str = "footrule",
+        rank_scale: str | ArrayLike = "linear",
+        priors: TastePriors | None = None,
+        chains: int = 16,
+    ) -> None:
+        self.n_tastes = n_tastes
+        self.distance = distance
+        self.rank_scale = rank_scale
+        self.priors = priors
+        self.chains = chains
+
+    def fit(
+        self,
+        clicks: Any,
+        *,
+        draws: int = 10,
+        warmup: int = 100,
+        chains: int | None = None,
+        thin: int = 10,
+        seed: int = 0,
+        n_threads: int | None = None,
+        progress: bool | None = None,
+        checkpoint: str | Path | None = None,
+        max_time: float | None = None,
+    ) -> Tastes:
+        """Draw from the posterior given the clicks, and return self. What was learned before is forgotten.
+
+        Parameters
+        ----------
+        clicks
+            A `Clicks`, or a frame with the columns user and item.
+        draws, warmup, chains, thin
+            Each chain does ``warmup`` sweeps, then keeps one of every ``thin`` until there are ``draws``. Few draws
+            of many chains are better than the other way round.
+        seed
+            The same seed gives the same draws, whatever the number of threads.
+        n_threads, progress
+            Chains at a time (default: as many as cores); a bar (default: if standard error is a terminal).
+        checkpoint
+            A file from which the same call goes on if it was stopped, to the same end.
+        max_time
+            Seconds after which to stop with what has been drawn. (Choosing the number of tastes does not count.)
+        """
+        n_chains = self.chains if chains is None else chains
+        run = Run(draws, warmup, n_chains, thin, seed, n_threads, progress, checkpoint, max_time=max_time)
+        clicks = clicks if isinstance(clicks, Clicks) else Clicks.from_frame(clicks)
+        choice, n_tastes, priors = None, self.n_tastes, self.priors or TastePriors()
+        model: dict[str, Any] = {"distance": self.distance, "rank_scale": self.rank_scale}
+        if isinstance(n_tastes, str):
+            if n_tastes != "auto":
+                raise InputError(f"n_tastes must be a whole number or 'auto', but it is {n_tastes!r}.")
+            choice = choose_tastes(clicks, run, priors=priors, **model)
+            n_tastes, priors = choice.n_tastes, choice.priors
+            tell(progress, choice.reason)
+        drawn = sample_tastes(clicks, n_tastes, run, priors=priors, **model)
+        self._learn(clicks, drawn, choice)
+        if drawn.stopped != "finished":
+            warnings.warn(f"The fit was {drawn.note} {drawn.resume}".strip(), FitWarning, stacklevel=2)
+        return self
+
+    def _learn(self, clicks: Clicks, draws: TasteDraws, choice: TasteChoice | None) -> None:
+        self.clicks_, self.draws_, self.choice_ = clicks, draws, choice
+        self.n_tastes_ = self.n_clusters_ = draws.n_tastes
+        self._answers = TasteAnswers(clicks, draws)
+
+    def explain(
+        self,
+        user: Any,
+        item: Any,
+        k: int = 10,
+        *,
+        max_draws: int | None = DRAWS,
+        history: Iterable[Any] | None = None,
+    ) -> TasteExplanation:
+        """Explain why the probability of an item is what it is: the user's tastes, and what each contributes.
+
+        ``history`` gives the clicks of someone the model has not seen; ``user`` is then only a name (or None).
+
+        >>> import bmcd
+        >>> model = bmcd.Tastes(3, chains=2).fit(bmcd.simulate(n_users=100, seed=1).clicks, draws=2, warmup=10)
+        >>> explanation = model.explain(user=0, item=40, k=5)
+        >>> abs(explanation.probability - sum(t.contribution for t in explanation.tastes)) < 1e-9
+        True
+        """
+        self.check_fitted()
+        answers, k, known = self._answers, check_k(k), self.clicks_
+        if history is None:
+            person = self.clicks_with_users().of_users(answers.rows([user]))
+        else:
+            person = clicks_of_histories([history], known, "error")
+        column = int(known.columns_of([item], "Explain one of them.")[0])
+        title = known.title_of(column)
+        if person.matrix[:, [column]].nnz:
+            raise InputError(f"user {user!r} has clicked {title}: only other items have a probability.")
+        (_, predicted), *_ = answers.predictions(person, None, k, Options(max_draws, 1, False))
+        probability, mcse = float(predicted.probability[0, column]), float(predicted.mcse[0, column])
+        parts = answers.contributions(person.matrix, column, probability, max_draws)
+        return TasteExplanation(user, item, title, k, int(person.matrix.nnz), probability, mcse, parts)
+
+    def diagnostics(self) -> Any:
+        """Return R-hat, effective sample sizes and Monte Carlo errors of what taste numbers do not change.
+
+        Chains sit in different modes, so R-hat is large for many of them and says little; see `verdict_`.
+        """
+        return diagnostics.table(self.check_fitted().draws_)
+
+    def to_arviz(self) -> Any:
+        """Return the draws as ArviZ's DataTree."""
+        return diagnostics.to_arviz(self.check_fitted().draws_, np.asarray(self.clicks_.items))
+
+    def save(self, path: str | Path, *, clicks: bool = True) -> None:
+        """Write everything that was learned to one file, which `bmcd.load` opens.
+
+        With ``clicks=False`` nothing about single users is in the file: such a model can serve `recommend_for`, but
+        not `recommend`.
+        """
+        header, arrays = pack_tastes(self.check_fitted().draws_, self.clicks_, self.n_tastes, with_users=clicks)
+        store.write(path, header, arrays)
+
+    @classmethod
+    def restored(cls, header: Mapping[str, Any], arrays: Mapping[str, Any]) -> Tastes:
+        """Return the model that `save` wrote as this header and these arrays; see `bmcd.load`."""
+        parameters, clicks, draws = unpack_tastes(header, arrays)
+        model = cls(**parameters)
+        model._learn(clicks, draws, None)
+        return model
+
+    def __repr__(self, N_CHAR_MAX: int = 700) -> str:  # the name is scikit-learn's
+        text: str = super().__repr__(N_CHAR_MAX)
+        if not hasattr(self, "draws_"):
+            return text
+        of, draws = self.draws_.problem, self.draws_
+        auto = f" ({draws.n_tastes} chosen)" if self.n_tastes == "auto" else ""
+        return (
+            f"{text}{auto}, fitted to {of.n_users:,} users x {of.n_items:,} items: "
+            f"{draws.n_chains} chains x {draws.n_draws} draws"
+        )

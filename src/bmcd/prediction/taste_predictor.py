@@ -1,0 +1,164 @@
+"""From draws of the tastes to probabilities: clicks folded in under every draw, then the race for the next k."""
+
+# mypy: disable-error-code="no-untyped-def"
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from bmcd.errors import InputError
+from bmcd.prediction.answers import Predictions
+from bmcd.prediction.predictor import standard_error
+from bmcd.prediction.race import race_corrected, race_shortcut
+from bmcd.sampling.tastes.draws import TasteDraws
+from bmcd.sampling.tastes.fold_in import arrival_rates, expected_visits
+from bmcd.system.threads import thread_count
+
+Floats = NDArray[np.float64]
+
+# Batches of draws of a chain, from which Monte Carlo standard errors are taken where there is one chain only.
+BATCHES = 4
+# Users in one block, and numbers in the arrays of a block.
+BLOCK, BLOCK_SIZE = 512, 2**22
+# Users that a thread takes at a time.
+PIECE = 32
+
+
+@numba.njit(cache=True, nogil=True)
+def predict_users(first, last, offset, user_start, user_items, q, a, b, batch_of, k, sums, law):
+    """Add up, over draws, the probabilities of users first..last - 1 by batch, and their laws of the next click.
+
+    ``sums[batch, user - offset, item]``, ``law[user - offset, item]``. Per draw the shortcut of the race is taken;
+    what corrects it is worked out once, at the mean law, and added to every draw.
+    """
+    n_draws, n_items, n_tastes = q.shape
+    shares, visits = np.empty((n_items, n_tastes), np.float32), np.empty(n_tastes, np.float32)
+    rates, free = np.empty(n_items), np.empty(n_items, np.int64)
+    clicked = np.zeros(n_items, np.bool_)
+    for user in range(first, last):
+        items = user_items[user_start[user] : user_start[user + 1]]
+        clicked[:] = False
+        for i in items:
+            clicked[i] = True
+        n_free = 0
+        for i in range(n_items):
+            if not clicked[i]:
+                free[n_free] = i
+                n_free += 1
+        row = user - offset
+        if n_free <= k:  # all that is left is among the next k
+            for draw in range(n_draws):
+                for j in range(n_free):
+                    sums[batch_of[draw], row, free[j]] += 1.0
+            continue
+        running, out, mean = np.empty(n_free), np.empty(n_free), np.zeros(n_free)
+        t = float(k)
+        for draw in range(n_draws):
+            expected_visits(items, q[draw], a[draw], b[draw], shares, visits)
+            arrival_rates(visits, a[draw], q[draw], rates)
+            total = 0.0
+            for j in range(n_free):
+                total += rates[free[j]]
+            for j in range(n_free):
+                running[j] = rates[free[j]] / total
+                mean[j] += running[j] / n_draws
+            t = race_shortcut(running, k, t, out)
+            for j in range(n_free):
+                sums[batch_of[draw], row, free[j]] += out[j]
+        corrected = np.empty(n_free)
+        race_shortcut(mean, k, t, out)
+        race_corrected(mean, k, t, corrected)
+        for draw in range(n_draws):
+            for j in range(n_free):
+                sums[batch_of[draw], row, free[j]] += corrected[j] - out[j]
+        for j in range(n_free):
+            law[row, free[j]] = mean[j]
+
+
+@numba.njit(cache=True, nogil=True)
+def shares_of_users(user_start, user_items, q, a, b, out):
+    """Add to out[user, taste] the share of each taste in a user's expected visits under one draw."""
+    n_items, n_tastes = q.shape
+    shares, visits = np.empty((n_items, n_tastes), np.float32), np.empty(n_tastes, np.float32)
+    for user in range(user_start.size - 1):
+        expected_visits(user_items[user_start[user] : user_start[user + 1]], q, a, b, shares, visits)
+        total = 0.0
+        for c in range(n_tastes):
+            total += visits[c] + a
+        for c in range(n_tastes):
+            out[user, c] += (visits[c] + a) / total
+
+
+class TastePredictor:
+    """Draws of the tastes, made ready to answer for anybody's clicks.
+
+    Of the draws of every chain an equal number is used, evenly spaced, about ``max_draws`` in all (None: all), at
+    least one of each chain. The Monte Carlo standard error is that between the means of the chains, which sit in
+    different modes; with one chain it is that between batches of its draws.
+
+    The answer for a user depends on nobody else's clicks, and the number of threads changes no digit.
+    """
+
+    def __init__(self, draws: TasteDraws, max_draws: int | None) -> None:
+        if max_draws is not None and max_draws < 1:
+            raise InputError(f"max_draws must be at least 1, or None for all, but it is {max_draws}.")
+        self.n_chains, self.n_items = draws.n_chains, draws.problem.n_items
+        per_chain = draws.n_draws if max_draws is None else max(max_draws // self.n_chains, 1)
+        per_chain = min(per_chain, draws.n_draws)
+        # The last draw is always among them.
+        chosen = draws.n_draws - 1 - np.linspace(0, draws.n_draws - 1, per_chain).round().astype(int)[::-1]
+        pairs = [(chain, int(draw)) for chain in range(self.n_chains) for draw in chosen]
+        self.q = np.stack([draws.first_items(*pair) for pair in pairs]).astype(np.float32)
+        self.a, self.b = (
+            np.array([values[pair][0] for pair in pairs], np.float32) for values in (draws.a, draws.b)
+        )
+        self.n_batches = 1 if self.n_chains > 1 else min(BATCHES, per_chain)
+        of_chain = np.arange(per_chain) * self.n_batches // per_chain
+        self.batch_of = np.concatenate([chain * self.n_batches + of_chain for chain in range(self.n_chains)])
+        best = draws.best_chain
+        self.best = slice(best * per_chain, (best + 1) * per_chain)
+
+    def blocks(
+        self, clicks: sparse.csr_array[Any], k: int, n_threads: int | None = None
+    ) -> Iterator[tuple[NDArray[np.int64], Predictions]]:
+        """Yield predictions block by block: the rows of the block and what is predicted for them."""
+        starts, items = self._laid_out(clicks)
+        n_users = clicks.shape[0]
+        n_sums = self.n_chains * self.n_batches
+        size = max(1, min(BLOCK, BLOCK_SIZE // (n_sums * self.n_items)))
+        counts = np.bincount(self.batch_of, minlength=n_sums)[:, None, None]
+        with ThreadPoolExecutor(thread_count(n_threads)) as pool:
+            for first in range(0, n_users, size):
+                last = min(first + size, n_users)
+                sums, law = np.zeros((n_sums, last - first, self.n_items)), np.zeros((last - first, self.n_items))
+
+                def predict(start: int, first=first, last=last, sums=sums, law=law) -> None:
+                    predict_users(
+                        start, min(start + PIECE, last), first, starts, items, self.q, self.a, self.b,
+                        self.batch_of, k, sums, law,
+                    )  # fmt: skip
+
+                list(pool.map(predict, range(first, last, PIECE)))
+                probability = sums.sum(axis=0) / len(self.q)
+                means = (sums / counts).reshape(self.n_chains, self.n_batches, *law.shape)
+                mcse = standard_error(means)
+                yield np.arange(first, last), Predictions(probability.clip(0.0, 1.0), mcse, -law)
+
+    def memberships(self, clicks: sparse.csr_array[Any]) -> Floats:
+        """Return the share of each taste of the best chain in the users' expected visits, [user, taste]."""
+        starts, items = self._laid_out(clicks)
+        out = np.zeros((clicks.shape[0], self.q.shape[2]))
+        for q, a, b in zip(self.q[self.best], self.a[self.best], self.b[self.best], strict=True):
+            shares_of_users(starts, items, q, a, b, out)
+        return np.asarray(out / len(self.q[self.best]))
+
+    def _laid_out(self, clicks: sparse.csr_array[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        if clicks.shape[1] != self.n_items:
+            raise InputError(f"the draws are of {self.n_items} items, but the clicks are on {clicks.shape[1]}.")
+        return clicks.indptr.astype(np.int64), clicks.indices.astype(np.int64)
