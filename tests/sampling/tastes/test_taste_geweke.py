@@ -14,7 +14,7 @@ from bmcd.sampling.tastes.hyper import Hyper
 from bmcd.sampling.tastes.priors import GammaPrior, TastePriors
 from bmcd.sampling.tastes.rank_laws import rank_laws
 from bmcd.sampling.tastes.sampler import TasteSampler
-from bmcd.sampling.tastes.slow import set_log_probability
+from bmcd.sampling.tastes.slow import set_log_probability, slow_prior
 from bmcd.sampling.tastes.state import TasteData, TasteState, make_taste_data
 from bmcd.sampling.tastes.sweep import TasteEffort, taste_sweep
 from bmcd.sampling.tastes.visits import first_item_probabilities
@@ -76,8 +76,8 @@ def successive_conditional(state, log_alphas, log_law, log_prior, hyper, key, pe
     out /= per_batch
 
 
-def prior_moments(laws, log_prior):
-    prior, log_alphas = np.exp(log_prior), np.log(laws.alphas)
+def prior_moments(laws):
+    prior, log_alphas = slow_prior(laws.alphas, RATE), np.log(laws.alphas)
     square = float(prior @ (np.exp(laws.log_law) ** 2).mean(axis=1))
     inverse_b, inverse_b2 = B.rate / (B.shape - 1), B.rate**2 / ((B.shape - 1) * (B.shape - 2))
     law_a = stats.gamma(A.shape, scale=1 / A.rate)
@@ -131,7 +131,7 @@ def test_the_prior_comes_back(scale, rotating_seed, deep):
         out,
     )
     error = out.std(axis=0, ddof=1) / math.sqrt(BATCHES)
-    z = (out.mean(axis=0) - prior_moments(laws, log_prior)) / error
+    z = (out.mean(axis=0) - prior_moments(laws)) / error
     assert (np.abs(z) < 5).all(), z
 
 
@@ -184,7 +184,7 @@ def rank_of_the_truth(seed, sampler_of):
     rng = np.random.default_rng(seed)
     laws = rank_laws(ITEMS)
     laws.make(np.arange(laws.alphas.size))
-    prior = np.exp(laws.log_prior(PRIORS.scale_rate))
+    prior = slow_prior(laws.alphas, PRIORS.scale_rate)
     truth = prior_state(rng, laws, prior)
     q = sampler_of(np.zeros((USERS, ITEMS), bool), seed).first_items(truth)
     clicks = rng.random((USERS, ITEMS)) < -np.expm1(-truth.rates @ q.T)

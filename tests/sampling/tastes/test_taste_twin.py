@@ -9,7 +9,6 @@ variates, shuffles and proposed swaps come from the sampler's own kernels, whose
 
 import math
 from functools import cache
-from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -29,7 +28,7 @@ from bmcd.sampling.tastes.purposes import (
 )
 from bmcd.sampling.tastes.rates import draw_gammas
 from bmcd.sampling.tastes.sampler import TasteSampler
-from bmcd.sampling.tastes.slow import log_joint_of_visits, slow_first_item_law
+from bmcd.sampling.tastes.slow import log_joint_of_visits, slow_first_item_law, slow_prior
 from bmcd.sampling.tastes.state import TasteState, make_taste_data
 from bmcd.sampling.tastes.sweep import TasteEffort
 from bmcd.sampling.tastes.visits import LARGE_MEAN
@@ -58,9 +57,7 @@ def law(alpha):
 
 @cache
 def log_prior(alphas):
-    """Mass of the cell around each alpha under the exponential law, by definition."""
-    edges = [0.0, *(math.sqrt(x * y) for x, y in pairwise(alphas)), math.inf]
-    return [math.log(math.exp(-RATE * low) - math.exp(-RATE * high)) for low, high in pairwise(edges)]
+    return np.log(slow_prior(np.array(alphas), RATE)).tolist()
 
 
 def inverse(u, weights):

@@ -12,7 +12,7 @@ Q) under Gamma(a, b) is (b / (b + Q))^a.
 from __future__ import annotations
 
 import math
-from itertools import combinations, permutations
+from itertools import combinations, pairwise, permutations
 from typing import NamedTuple
 
 import numpy as np
@@ -37,6 +37,16 @@ def slow_first_item_law(
     scale = scale_values(n, rank_scale).tolist() if distance == "footrule" else None
     law = probabilities_enumerated(range(1, n + 1), alpha, distance, scale)
     return np.array([math.fsum(p for r, p in law.items() if r[item] == 1) for item in range(n)])
+
+
+def slow_prior(alphas: Floats, rate: float) -> Floats:
+    """Mass of Exponential(rate) in the cell of each alpha: up to the geometric means with its neighbours.
+
+    >>> slow_prior(np.array([1.0, 4.0]), 0.5).round(6).tolist()  # up to 2, and from 2 on
+    [0.632121, 0.367879]
+    """
+    edges = [0.0, *(math.sqrt(x * y) for x, y in pairwise(alphas.tolist())), math.inf]
+    return np.array([math.exp(-rate * low) - math.exp(-rate * high) for low, high in pairwise(edges)])
 
 
 def set_log_probability(clicked: NDArray[np.bool_], rates: Floats, q: Floats) -> float:
@@ -104,15 +114,15 @@ def tiny_posterior(
     if n_tastes > 2:
         raise ValueError(f"the sum is over one or two tastes, but there are {n_tastes}.")
     n_users, n = clicks.shape
-    laws = RankLaws(n, distance, rank_scale)
-    laws.make(np.arange(laws.alphas.size))
+    alphas = RankLaws(n, distance, rank_scale).alphas  # nothing else is taken from the fast code
+    laws = np.array([slow_first_item_law(n, alpha, distance, rank_scale) for alpha in alphas.tolist()])
     orders = np.array(list(permutations(range(n))))  # item at each rank
-    size = len(orders) * laws.alphas.size
+    size = len(orders) * alphas.size
     q = np.empty((size, n))
     for which, order in enumerate(orders):
-        q[which * laws.alphas.size : (which + 1) * laws.alphas.size, order] = np.exp(laws.log_law)
-    prior = np.tile(np.exp(laws.log_prior(priors.scale_rate_for(n))), len(orders)) / len(orders)
-    log_alpha, best = np.tile(np.log(laws.alphas), len(orders)), np.repeat(orders[:, 0], laws.alphas.size)
+        q[which * alphas.size : (which + 1) * alphas.size, order] = laws
+    prior = np.tile(slow_prior(alphas, priors.scale_rate_for(n)), len(orders)) / len(orders)
+    log_alpha, best = np.tile(np.log(alphas), len(orders)), np.repeat(orders[:, 0], alphas.size)
 
     weight_total = 0.0
     sums: list[Floats] = [np.zeros(n), np.zeros(n), np.zeros(4), np.zeros(n_users)]
