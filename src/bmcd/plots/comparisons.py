@@ -112,8 +112,6 @@ def _check_measures(comparison: Comparison, measures: Sequence[str]) -> None:
     """Refuse what is no measure, and measures of calibration if no method gives probabilities."""
     if not measures:
         raise InputError("there is nothing to draw: give at least one measure.")
-    values = {measure: [comparison.value(name, measure) for name in comparison.entries] for measure in MEASURES}
-    known = [measure for measure in MEASURES if any(value == value for value in values[measure])]
     for measure in measures:
-        if measure not in known:
-            raise InputError(f"{measure!r} is no measure; there are {', '.join(known)}.")
+        if measure not in comparison.measures:
+            raise InputError(f"{measure!r} is no measure; there are {', '.join(comparison.measures)}.")

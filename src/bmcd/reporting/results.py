@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import math
-import operator
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,8 +14,8 @@ from numpy.typing import NDArray
 from bmcd.clicks.table import Clicks
 from bmcd.errors import InputError, InputTypeError
 from bmcd.evaluation import Calibration, Comparison, Evaluation, Interval, ItemCounts, compare
-from bmcd.evaluation.evaluate import POPULAR_SHARE
-from bmcd.evaluation.metrics import popularity_order
+from bmcd.evaluation.compare import check_fitted_to
+from bmcd.evaluation.evaluate import count_popular
 from bmcd.models.bmcd import BMCD
 from bmcd.prediction.top_k import Lists, check_k
 from bmcd.reporting.example_users import ExampleUser, choose_example_users
@@ -151,9 +149,7 @@ def gather_results(
     """Return everything that a report tells; see `bmcd.report`. ``show_share`` is told which share is done."""
     clicks = _check_clicks(model, train, test)
     ks = choose_k(model, k)
-    popular = math.ceil(POPULAR_SHARE * clicks.n_items) if n_popular is None else operator.index(n_popular)
-    if not 1 <= popular <= clicks.n_items:
-        raise InputError(f"n_popular must be 1 to {clicks.n_items}, the number of items, but it is {n_popular}.")
+    popular = count_popular(n_popular, clicks.n_items)
     others = default_rivals() if rivals is None else dict(rivals)
     if MODEL in others:
         raise InputError(f"a rival is called {MODEL!r}, which is the model's own name here. Give it another.")
@@ -161,7 +157,8 @@ def gather_results(
     for number in ks:
         lists = model.lists(number, n_threads=n_threads, progress=False)
         if test is None:
-            by_k.append(ResultsForK(number, lists, _count_items(clicks, lists, popular)))
+            items = ItemCounts.of(clicks, lists.items[lists.items >= 0], np.array([], np.int64), popular)
+            by_k.append(ResultsForK(number, lists, items))
         else:
             compared = compare(models, clicks, test, number, seed=seed, n_popular=popular, progress=False)
             evaluation = compared.entries[MODEL].evaluation
@@ -253,15 +250,5 @@ def _check_clicks(model: BMCD, train: Clicks | None, test: Clicks | None) -> Cli
         raise InputError("a report needs at least 2 users: intervals are over users.")
     if train is None:
         return known
-    if train.fingerprint() != known.fingerprint():
-        raise InputError(
-            f"the model is fitted to other clicks ({known!r}) than train ({train!r}). Fit it to train."
-        )
+    check_fitted_to("the model", model, train)
     return train  # it may have titles that the model was not fitted with
-
-
-def _count_items(clicks: Clicks, lists: Lists, n_popular: int) -> ItemCounts:
-    ascending = popularity_order(clicks.per_item)[::-1]
-    recommended = np.bincount(lists.items[lists.items >= 0], minlength=clicks.n_items)[ascending]
-    counts = (clicks.items[ascending], clicks.per_item[ascending], recommended, np.zeros_like(recommended))
-    return ItemCounts(*counts, n_popular)
