@@ -222,8 +222,9 @@ def _model(path: Path) -> Check:
     draws, clicks, options = model.draws_, model.clicks_, model.draws_.problem.options
     known = f"{clicks.n_users:,} users" if clicks.n_users else "no users (saved with --no-clicks)"
     text = (
-        f"{path} ({file_size(path)}), written by bmcd {draws.version}: {draws.problem.n_clusters} clusters, "
-        f"{options['distance']}, sampler {options['sampler']}, {draws.n_chains} chains x {draws.n_draws} draws, "
+        f"{path} ({file_size(path)}), written by bmcd {draws.version}: {type(model).__name__} with "
+        f"{draws.problem.n_clusters} {'tastes' if isinstance(model, bmcd.Tastes) else 'clusters'}, "
+        f"{options['distance']}, {draws.n_chains} chains x {draws.n_draws} draws, "
         f"seed {draws.seed}; knows {known} and {clicks.n_items:,} items"
         f"{'' if clicks.titles is None else ' with titles'}. {model.verdict_.text}"
     )

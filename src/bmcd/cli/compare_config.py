@@ -147,8 +147,13 @@ def load_data(data: Mapping[str, Any], seed: int, folder: Path) -> tuple[Clicks,
 def _model_class(name: str, entry: Mapping[str, Any]) -> Any:
     from bmcd import baselines
     from bmcd.models.bmcd import BMCD
+    from bmcd.models.tastes import Tastes
 
-    known = {"BMCD": BMCD, **{rival: getattr(baselines, rival) for rival in baselines.__all__ if rival != "Rival"}}
+    known = {
+        "BMCD": BMCD,
+        "Tastes": Tastes,
+        **{rival: getattr(baselines, rival) for rival in baselines.__all__ if rival != "Rival"},
+    }
     wanted = entry.get("class", name)
     if wanted not in known:
         raise ConfigError(

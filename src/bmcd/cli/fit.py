@@ -13,13 +13,13 @@ import typer
 
 from bmcd.cli.choosing import chosen_clusters, parsed_clusters
 from bmcd.cli.errors import as_options
-from bmcd.cli.names import Distance, RankScale, SamplerName, Start
-from bmcd.cli.output import MODELS, check_output, file_size, plain, print_json, say
+from bmcd.cli.names import Distance, ModelName, RankScale, SamplerName, Start
+from bmcd.cli.output import MODELS, check_output, file_size, plain, print_json, rows_of, say
 from bmcd.errors import FitWarning, Interrupted
 
 if TYPE_CHECKING:
     from bmcd.clicks.table import Clicks
-    from bmcd.models.bmcd import BMCD
+    from bmcd.models.load import Model
 
 # Where an option stands in --help.
 DATA, MODEL, RUN = "Data", "Model", "Run"
@@ -60,6 +60,13 @@ def fit(
     at_least: Annotated[
         int | None, typer.Option(rich_help_panel=DATA, min=1, help="Then keep users with so many clicks.")
     ] = None,
+    model: Annotated[
+        ModelName,
+        typer.Option(rich_help_panel=MODEL, help="bmcd: one cluster per user; tastes: several, for real logs."),
+    ] = ModelName.bmcd,
+    tastes: Annotated[
+        str, typer.Option(rich_help_panel=MODEL, help="For --model tastes: how many; a number, or auto.")
+    ] = "40",
     clusters: Annotated[
         str,
         typer.Option(
@@ -79,12 +86,22 @@ def fit(
         typer.Option(rich_help_panel=RUN, help="paper: the paper's own; it needs thousands of draws."),
     ] = SamplerName.exact,
     start: Annotated[Start, typer.Option(rich_help_panel=RUN, help="Where chains start.")] = Start.kmeans,
-    draws: Annotated[int, typer.Option(rich_help_panel=RUN, min=1, help="Draws to keep of each chain.")] = 200,
+    draws: Annotated[
+        int | None,
+        typer.Option(rich_help_panel=RUN, min=1, help="Draws to keep of each chain. By default 200; tastes: 10."),
+    ] = None,
     warmup: Annotated[
-        int, typer.Option(rich_help_panel=RUN, min=0, help="Sweeps of each chain before its first draw.")
-    ] = 200,
-    chains: Annotated[int, typer.Option(rich_help_panel=RUN, min=1, help="How many chains; they start apart.")] = 4,
-    thin: Annotated[int, typer.Option(rich_help_panel=RUN, min=1, help="Keep one of so many sweeps.")] = 1,
+        int | None,
+        typer.Option(rich_help_panel=RUN, min=0, help="Sweeps before the first draw. By default 200; tastes: 100."),
+    ] = None,
+    chains: Annotated[
+        int | None,
+        typer.Option(rich_help_panel=RUN, min=1, help="Chains; they start apart. By default 4; tastes: 16."),
+    ] = None,
+    thin: Annotated[
+        int | None,
+        typer.Option(rich_help_panel=RUN, min=1, help="Keep one of so many sweeps. By default 1; tastes: 10."),
+    ] = None,
     seed: Annotated[int, typer.Option(rich_help_panel=RUN, min=0, help="The same seed gives the same model.")] = 0,
     threads: Annotated[
         int | None,
@@ -126,7 +143,11 @@ def fit(
     """
     began = time.monotonic()
     candidates = parsed_clusters(clusters)
-    if distance is not Distance.footrule:
+    n_tastes = _parsed_tastes(tastes)
+    if model is ModelName.tastes:
+        if sampler is SamplerName.paper or count_k is not None:
+            raise typer.BadParameter("--sampler paper and --count-k are for --model bmcd.")
+    elif distance is not Distance.footrule:
         if sampler is SamplerName.exact:
             raise typer.BadParameter(f"--distance {distance.value} needs --sampler paper.")
         if not isinstance(candidates, int):
@@ -152,31 +173,36 @@ def fit(
         if kept.exists():
             say(f"Going on from {kept}.")
     try:
-        run = {"seed": seed, "n_threads": threads}
+        run: dict[str, Any] = {"seed": seed, "n_threads": threads}
+        run |= {"draws": draws, "warmup": warmup, "chains": chains, "thin": thin, "max_time": max_time}
+        run = {name: value for name, value in run.items() if value is not None}
+        run["checkpoint"] = kept
         choice = None
-        if isinstance(candidates, range):
+        if model is ModelName.bmcd and isinstance(candidates, range):
             memory = kept.with_name(kept.name + ".choice")
-            choice = chosen_clusters(data, candidates, memory, rank_scale.value, run)
+            choosing = {"seed": seed, "n_threads": threads}
+            choice = chosen_clusters(data, candidates, memory, rank_scale.value, choosing)
             if not as_json:
                 say(f"{choice['reason']}\n")
-        model = _fitted(
-            data,
-            {"n_clusters": choice["recommended"] if choice else candidates, "distance": distance.value,
-             "rank_scale": rank_scale.value, "sampler": sampler.value, "start": start.value},
-            draws=draws, warmup=warmup, chains=chains, thin=thin, checkpoint=kept, max_time=max_time,
-            count_k=counted, **run,
-        )  # fmt: skip
+        options: dict[str, Any] = {"distance": distance.value, "rank_scale": rank_scale.value}
+        if model is ModelName.tastes:
+            fitted = _fitted(data, "Tastes", {"n_tastes": n_tastes, **options}, run)
+            choice = None if fitted.choice_ is None else _told(fitted.choice_)
+        else:
+            options |= {"n_clusters": choice["recommended"] if choice else candidates}
+            options |= {"sampler": sampler.value, "start": start.value}
+            fitted = _fitted(data, "BMCD", options, {**run, "count_k": counted})
     except KeyboardInterrupt as stop:
         raise KeyboardInterrupt(_how_to_go_on(stop, kept)) from stop
-    model.save(target, clicks=not no_clicks)
-    finished = model.draws_.stopped == "finished"
+    fitted.save(target, clicks=not no_clicks)
+    finished = fitted.draws_.stopped == "finished"
     if checkpoint is None and finished:
         _remove(kept)
     left = None if checkpoint is None and finished else kept
     if as_json:
-        print_json(_facts(model, choice, output, time.monotonic() - began, left))
+        print_json(_facts(fitted, choice, output, time.monotonic() - began, left))
         return
-    _report(model, output, time.monotonic() - began, left)
+    _report(fitted, output, time.monotonic() - began, left)
     named = shlex.quote(str(output))
     say(f"Next: bmcd recommend {named}{' --histories new.csv' if no_clicks else ''}")
     say(f"      bmcd clusters {named}")
@@ -203,10 +229,22 @@ def _read(
     return bmcd.read_clicks(clicks, user, item, titles, title=title, delimiter=mark, text_ids=text_ids)
 
 
-def _fitted(data: Clicks, options: dict[str, Any], **run: Any) -> BMCD:
+def _parsed_tastes(text: str) -> int | str:
+    if text == "auto":
+        return text
+    if text.isascii() and text.isdigit() and int(text) > 0:
+        return int(text)
+    raise typer.BadParameter(f"--tastes must be auto or a number such as 40, not {plain(text)!r}.")
+
+
+def _told(choice: Any) -> dict[str, Any]:
+    return {"recommended": choice.n_tastes, "reason": choice.reason, "table": rows_of(choice.table)}
+
+
+def _fitted(data: Clicks, name: str, options: dict[str, Any], run: dict[str, Any]) -> Any:
     import bmcd
 
-    model = bmcd.BMCD(**options)
+    model = getattr(bmcd, name)(**options)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FitWarning)  # it is told below, or by the report
         model.fit(data, **run)
@@ -240,7 +278,7 @@ def _remove(checkpoint: Path) -> None:
 
 
 def _facts(
-    model: BMCD, choice: dict[str, Any] | None, output: Path, seconds: float, checkpoint: Path | None
+    model: Model, choice: dict[str, Any] | None, output: Path, seconds: float, checkpoint: Path | None
 ) -> dict[str, Any]:
     draws, verdict, data = model.draws_, model.verdict_, model.clicks_.summary()
     return {
@@ -261,9 +299,12 @@ def _facts(
     }
 
 
-def _report(model: BMCD, output: Path, seconds: float, checkpoint: Path | None) -> None:
+def _report(model: Model, output: Path, seconds: float, checkpoint: Path | None) -> None:
+    from bmcd.models.tastes import Tastes
+
     draws, verdict = model.draws_, model.verdict_
-    say(f"Fitted {model.n_clusters_} clusters: {draws.n_chains} chains x {draws.n_draws} draws, {seconds:.1f} s.")
+    word = "tastes" if isinstance(model, Tastes) else "clusters"
+    say(f"Fitted {model.n_clusters_} {word}: {draws.n_chains} chains x {draws.n_draws} draws, {seconds:.1f} s.")
     say(as_options(verdict.text), style="green" if verdict.converged else "yellow")
     for advice in verdict.advice:
         say(f"- {as_options(advice)}")

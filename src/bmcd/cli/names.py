@@ -5,6 +5,13 @@ from __future__ import annotations
 from enum import StrEnum
 
 
+class ModelName(StrEnum):
+    """Those that `bmcd fit` fits."""
+
+    bmcd = "bmcd"
+    tastes = "tastes"
+
+
 class Distance(StrEnum):
     """Those of `bmcd.mallows.DISTANCES`."""
 

@@ -15,7 +15,7 @@ from bmcd.errors import InputError
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from bmcd.models.bmcd import BMCD
+    from bmcd.models.load import Model
 
 
 def recommend(
@@ -97,7 +97,7 @@ def recommend(
             say(f"... and {n_more:,} more users: see them with --users, --show or -o recommendations.csv")
 
 
-def wanted_users(fitted: BMCD, texts: list[str] | None) -> list[Any]:
+def wanted_users(fitted: Model, texts: list[str] | None) -> list[Any]:
     """The model's own ids of those asked for; all without."""
     known = fitted.clicks_.users
     if len(known) == 0:
@@ -107,7 +107,7 @@ def wanted_users(fitted: BMCD, texts: list[str] | None) -> list[Any]:
     return own_ids(texts, known, "user", "For people it was not fitted to, give their clicks with --histories.")
 
 
-def _histories(fitted: BMCD, file: Path, user: str, item: str) -> dict[Any, list[Any]]:
+def _histories(fitted: Model, file: Path, user: str, item: str) -> dict[Any, list[Any]]:
     """Who clicked what, in the item ids of the model where they read the same."""
     import bmcd
 

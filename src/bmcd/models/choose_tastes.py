@@ -86,7 +86,21 @@ def choose_tastes(
                 if score(other, concentration) <= score(n_tastes, concentration):
                     break
                 n_tastes = other
+    n_tastes = _largest_within_error(tried, n_tastes, concentration)
     return _choice(tried, (n_tastes, concentration), priors, (FEWEST, most))
+
+
+def _largest_within_error(tried: Mapping[tuple[int, float], Floats], best: int, concentration: float) -> int:
+    """Return the most tastes that are behind the best by no more than a standard error.
+
+    Averages over more and longer chains, as in the fit, gain more from many tastes than a candidate's few do.
+    """
+    level = []
+    for n_tastes, other in tried:
+        behind = tried[best, concentration] - tried[n_tastes, other]
+        if other == concentration and behind.mean() <= behind.std() / np.sqrt(behind.size):
+            level.append(n_tastes)
+    return max(level)
 
 
 def hold_out_clicks(clicks: Clicks, seed: int) -> tuple[Clicks, NDArray[np.int64]]:
@@ -170,8 +184,8 @@ def _choice(
     n_tastes, concentration = best
     said = f"{n_tastes} tastes" + (f" with a = {concentration:g} / {n_tastes}" if priors.a is None else "")
     reason = (
-        f"{said}: of {len(tried)} candidates they give {tried[best].size:,} held-out clicks the highest log "
-        f"probability, {tried[best].mean():.4f} a click."
+        f"{said}: no other of {len(tried)} candidates gives {tried[best].size:,} held-out clicks a log probability "
+        f"clearly above theirs, {tried[best].mean():.4f} a click."
     )
     if n_tastes in ends:
         reason += " That is the end of what was tried."

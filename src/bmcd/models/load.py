@@ -9,10 +9,11 @@ from bmcd.models.bmcd import BMCD
 from bmcd.models.tastes import Tastes
 from bmcd.sampling import store
 
+Model = BMCD | Tastes
 MODELS: dict[str, type[BMCD] | type[Tastes]] = {"bmcd": BMCD, "tastes": Tastes}
 
 
-def load(path: str | Path) -> BMCD | Tastes:
+def load(path: str | Path) -> Model:
     """Open a model that its `save` wrote, or raise `StoreError`.
 
     >>> import bmcd, tempfile

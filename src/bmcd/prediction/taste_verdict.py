@@ -72,13 +72,7 @@ def judge_tastes(draws: TasteDraws, predictor: TastePredictor, clicks: Clicks) -
         advice.append("Run several chains: every chain finds tastes of its own, and their average is the answer.")
     if draws.stopped != "finished" and state != "converged":
         state = "stopped"
-    word = {
-        "converged": "Settled",
-        "not converged": "Not settled",
-        "too short": "Too short",
-        "stopped": "Stopped early",
-    }
-    text = f"{word[state]}: {'; '.join(facts) or 'nothing was set aside to judge by'}."
+    text = f"{WORDS[state]}: {'; '.join(facts) or 'nothing was set aside to judge by'}."
     if draws.note:
         text += f" The run was {draws.note}"
     return Verdict(state, text, tuple(advice))

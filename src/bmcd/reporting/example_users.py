@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from bmcd.clicks.table import Clicks
 from bmcd.errors import InputError
-from bmcd.models.bmcd import BMCD
+from bmcd.models.load import Model
 from bmcd.prediction.predictor import DRAWS
 from bmcd.prediction.top_k import Lists
 
@@ -40,7 +40,7 @@ class ExampleUser:
 
 
 def choose_example_users(
-    model: BMCD, clicks: Clicks, test: Clicks | None, lists: Lists, users: Iterable[Any] | None
+    model: Model, clicks: Clicks, test: Clicks | None, lists: Lists, users: Iterable[Any] | None
 ) -> tuple[ExampleUser, ...]:
     """Return the users asked for; by default 12, spread over the clusters and over how sure the model is.
 
@@ -64,7 +64,7 @@ def choose_example_users(
     return tuple(examples)
 
 
-def _spread_rows(model: BMCD, clicks: Clicks, lists: Lists) -> list[int]:
+def _spread_rows(model: Model, clicks: Clicks, lists: Lists) -> list[int]:
     given = lists.items >= 0
     n_given = given.sum(axis=1)
     sureness = np.where(given, lists.values["probability"], 0.0).sum(axis=1) / np.maximum(n_given, 1)
@@ -86,9 +86,10 @@ def _spread_rows(model: BMCD, clicks: Clicks, lists: Lists) -> list[int]:
     return chosen
 
 
-def _memberships(model: BMCD, clicks: Clicks, rows: list[int], max_draws: int) -> NDArray[np.float64] | None:
+def _memberships(model: Model, clicks: Clicks, rows: list[int], max_draws: int) -> NDArray[np.float64] | None:
     """Return P(cluster) of the users in these rows; None for distances that only count, not the footrule."""
-    if model.draws_.problem.options["distance"] != "footrule":
+    options = model.draws_.problem.options
+    if "count_k" in options and options["distance"] != "footrule":
         return None
     frame = nw.from_native(model.memberships(clicks.users[rows].tolist(), max_draws=max_draws))
     weights: NDArray[np.float64] = frame.drop("user").to_numpy()

@@ -8,7 +8,7 @@ from typing import Any
 
 from bmcd.clicks.table import Clicks
 from bmcd.errors import InputError
-from bmcd.models.bmcd import BMCD
+from bmcd.models.load import Model
 from bmcd.reporting.page import Section, make_page
 from bmcd.reporting.results import gather_results
 from bmcd.reporting.sections import SECTIONS
@@ -19,7 +19,7 @@ SUFFIXES = (".html", ".htm")
 
 
 def report(
-    model: BMCD,
+    model: Model,
     train: Clicks | None = None,
     test: Clicks | None = None,
     path: str | Path = "report.html",
@@ -43,7 +43,7 @@ def report(
     Parameters
     ----------
     model
-        A fitted `BMCD`.
+        A fitted `BMCD` or `Tastes`.
     train
         The clicks it was fitted to; by default those it knows.
     test

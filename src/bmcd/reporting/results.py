@@ -16,12 +16,11 @@ from bmcd.errors import InputError, InputTypeError
 from bmcd.evaluation import Calibration, Comparison, Evaluation, Interval, ItemCounts, compare
 from bmcd.evaluation.compare import check_fitted_to
 from bmcd.evaluation.evaluate import count_popular
-from bmcd.models.bmcd import BMCD
+from bmcd.models.load import Model
 from bmcd.prediction.top_k import Lists, check_k
 from bmcd.reporting.example_users import ExampleUser, choose_example_users
 
 # The name of the reported model beside its rivals.
-MODEL = "BMCD"
 DEFAULT_K = (5, 10)
 # The hit rates among which the reader can choose.
 WANTED_RATES = tuple(step / 20 for step in range(1, 20))
@@ -50,6 +49,8 @@ class Cutoff(NamedTuple):
 class ResultsForK:
     """What was found for one number of recommendations, k."""
 
+    name: str
+    """Of the model, among its rivals."""
     k: int
     lists: Lists
     """What the model recommends to each user."""
@@ -71,30 +72,30 @@ class ResultsForK:
     @property
     def evaluation(self) -> Evaluation:
         """The evaluation of the model, where there is a test."""
-        return self.tested.entries[MODEL].evaluation
+        return self.tested.entries[self.name].evaluation
 
     @property
     def accuracy(self) -> Interval:
         """The accuracy of the model with its interval, where there is a test."""
-        return self.tested.entries[MODEL].intervals["accuracy"]
+        return self.tested.entries[self.name].intervals["accuracy"]
 
     @property
     def calibration(self) -> Calibration:
         """The calibration of the model, where there is a test."""
-        assert self.evaluation.calibration is not None  # a BMCD gives probabilities
+        assert self.evaluation.calibration is not None  # these models give probabilities
         return self.evaluation.calibration
 
     @property
     def rival_accuracies(self) -> dict[str, float]:
         """The accuracy of each rival, where there is a test."""
         entries = self.tested.entries.items()
-        return {name: entry.evaluation.accuracy for name, entry in entries if name != MODEL}
+        return {name: entry.evaluation.accuracy for name, entry in entries if name != self.name}
 
     @property
     def items_by_method(self) -> dict[str, ItemCounts]:
         """How often each item is recommended, by the model and, where there is a test, by each rival."""
         if self.comparison is None:
-            return {MODEL: self.items}
+            return {self.name: self.items}
         return {name: entry.evaluation.items for name, entry in self.comparison.entries.items()}
 
 
@@ -102,7 +103,7 @@ class ResultsForK:
 class Results:
     """Everything that a report tells of a model, its clicks and the test."""
 
-    model: BMCD
+    model: Model
     clicks: Clicks
     test: Clicks | None
     by_k: tuple[ResultsForK, ...]
@@ -134,7 +135,7 @@ class Results:
 
 
 def gather_results(
-    model: BMCD,
+    model: Model,
     train: Clicks | None = None,
     test: Clicks | None = None,
     k: int | Iterable[int] | None = None,
@@ -151,20 +152,21 @@ def gather_results(
     ks = choose_k(model, k)
     popular = count_popular(n_popular, clicks.n_items)
     others = default_rivals() if rivals is None else dict(rivals)
-    if MODEL in others:
-        raise InputError(f"a rival is called {MODEL!r}, which is the model's own name here. Give it another.")
-    models, by_k = {MODEL: model, **others}, []
+    name = type(model).__name__
+    if name in others:
+        raise InputError(f"a rival is called {name!r}, which is the model's own name here. Give it another.")
+    models, by_k = {name: model, **others}, []
     for number in ks:
         lists = model.lists(number, n_threads=n_threads, progress=False)
         if test is None:
             items = ItemCounts.of(clicks, lists.items[lists.items >= 0], np.array([], np.int64), popular)
-            by_k.append(ResultsForK(number, lists, items))
+            by_k.append(ResultsForK(name, number, lists, items))
         else:
             compared = compare(models, clicks, test, number, seed=seed, n_popular=popular, progress=False)
-            evaluation = compared.entries[MODEL].evaluation
-            assert evaluation.calibration is not None  # a BMCD gives probabilities
+            evaluation = compared.entries[name].evaluation
+            assert evaluation.calibration is not None  # these models give probabilities
             cutoffs = choose_cutoffs(evaluation.calibration, lists)
-            by_k.append(ResultsForK(number, lists, evaluation.items, compared, *cutoffs))
+            by_k.append(ResultsForK(name, number, lists, evaluation.items, compared, *cutoffs))
         show_share(len(by_k) / len(ks))
     examples = choose_example_users(model, clicks, test, by_k[0].lists, users)
     names = tuple(others) if test is not None else ()
@@ -179,7 +181,7 @@ def default_rivals() -> dict[str, Any]:
     return rivals | ({"ALS": baselines.ALS()} if importlib.util.find_spec("implicit") else {})
 
 
-def choose_k(model: BMCD, k: int | Iterable[int] | None) -> list[int]:
+def choose_k(model: Model, k: int | Iterable[int] | None) -> list[int]:
     """Return the k to report, each once; by default 5 and 10 as far as there are items.
 
     A model with another distance than the footrule knows only the k that were counted in its fit.
@@ -189,7 +191,7 @@ def choose_k(model: BMCD, k: int | Iterable[int] | None) -> list[int]:
     if most < 1:
         raise InputError("every user has clicked every item: there is nothing to recommend.")
     if k is None:
-        only_counted = options["distance"] != "footrule"
+        only_counted = "count_k" in options and options["distance"] != "footrule"
         candidates = options["count_k"] if only_counted else DEFAULT_K
         allowed = [number for number in candidates if number <= most]
         if only_counted and not allowed:
@@ -233,10 +235,10 @@ def choose_cutoffs(calibration: Calibration, lists: Lists) -> tuple[tuple[Cutoff
     return tuple(cut(rate, calibration.cutoff_for(rate, min_kept=least)) for rate in rates[first:]), best
 
 
-def _check_clicks(model: BMCD, train: Clicks | None, test: Clicks | None) -> Clicks:
+def _check_clicks(model: Model, train: Clicks | None, test: Clicks | None) -> Clicks:
     """Return the clicks to report on; refuse what no report can be made of."""
-    if not isinstance(model, BMCD):
-        raise InputTypeError(f"a report is about a BMCD, not {type(model).__name__}; pass others as rivals.")
+    if not isinstance(model, Model):
+        raise InputTypeError(f"a report is about BMCD or Tastes, not {type(model).__name__}: pass it as a rival.")
     for name, clicks, which in (("train", train, "it was fitted to"), ("test", test, "kept aside")):
         if clicks is not None and not isinstance(clicks, Clicks):
             raise InputTypeError(f"{name} must be the Clicks {which}, or None, not {type(clicks).__name__}.")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from bmcd.evaluation import PairedDifference
-from bmcd.reporting.results import LEAST_KEPT, MODEL, Cutoff, Results, ResultsForK
+from bmcd.models.tastes import Tastes
+from bmcd.reporting.results import LEAST_KEPT, Cutoff, Results, ResultsForK
 from bmcd.sampling.diagnostics import MIN_DRAWS
 from bmcd.system.text import and_list
 
@@ -57,8 +58,13 @@ def counted(n: int, word: str) -> str:
 
 
 def n_groups(results: Results) -> str:
-    """Return how many groups of users there are."""
-    return counted(results.model.n_clusters_, "group")
+    """Return how many groups or tastes there are."""
+    return counted(results.model.n_clusters_, group_word(results))
+
+
+def group_word(results: Results) -> str:
+    """Return what the model's clusters are called: a user belongs to a group, and has tastes."""
+    return "taste" if isinstance(results.model, Tastes) else "group"
 
 
 def n_test_clicks(results: Results) -> str:
@@ -153,11 +159,11 @@ def rivals(for_k: ResultsForK) -> str:
     better = {name: gap for name, gap in gaps.items() if gap.low > 0}
     worse = {name: gap for name, gap in gaps.items() if gap.high < 0}
     same = [name for name in gaps if name not in better and name not in worse]
-    parts = [_hit_how_often(better, f"more often than {MODEL}")] if better else []
+    parts = [_hit_how_often(better, f"more often than {for_k.name}")] if better else []
     if worse:
-        parts.append(_hit_how_often(worse, "less often" if better else f"less often than {MODEL}"))
+        parts.append(_hit_how_often(worse, "less often" if better else f"less often than {for_k.name}"))
     if same:
-        parts.append(f"between {MODEL} and {and_list(same)} there is no clear difference")
+        parts.append(f"between {for_k.name} and {and_list(same)} there is no clear difference")
     text = "; ".join(parts) + "."
     return text[0].upper() + text[1:]
 
@@ -169,13 +175,13 @@ def diversity(results: Results, for_k: ResultsForK) -> str:
     rare = {name: percent(each.rare_share) for name, each in evaluations.items()}
 
     def of_rivals(numbers: dict[str, str]) -> str:
-        others = ", ".join(f"{name} {number}" for name, number in numbers.items() if name != MODEL)
+        others = ", ".join(f"{name} {number}" for name, number in numbers.items() if name != for_k.name)
         return f" ({others})" if others else ""
 
+    name, n_items = for_k.name, results.clicks.n_items
     return (
-        f"{MODEL} shows {shown[MODEL]} of the {results.clicks.n_items:,} items to somebody{of_rivals(shown)}, and "
-        f"{rare[MODEL]} of its recommendations are rare items, those outside the {results.n_popular:,} most clicked"
-        f"{of_rivals(rare)}."
+        f"{name} shows {shown[name]} of the {n_items:,} items to somebody{of_rivals(shown)}, and {rare[name]} of its "
+        f"recommendations are rare items, those outside the {results.n_popular:,} most clicked{of_rivals(rare)}."
     )
 
 
@@ -224,7 +230,7 @@ def convergence(results: Results) -> str:
         return f"The calculation has settled: {runs} agree."
     if draws.n_draws < MIN_DRAWS:
         return "Whether the calculation has settled cannot be judged: it was too short."
-    if "stuck" in verdict.text.split(";")[0]:
+    if verdict.stuck_chains:
         return "The calculation is stuck: use nothing of this report, and run it again."
     if verdict.state == "too short":
         return "The calculation has nearly settled, but was too short to be sure: run it longer."

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
@@ -53,6 +53,8 @@ class Verdict:
     what there is has not converged."""
     text: str
     advice: tuple[str, ...] = ()
+    stuck_chains: tuple[int, ...] = ()
+    """Chains that stand still: nothing of such a run can be used."""
 
     @property
     def converged(self) -> bool:
@@ -93,7 +95,7 @@ def verdict(draws: Draws, *, max_rhat: float = MAX_RHAT, min_ess: float = MIN_ES
     more = [f"The run was {draws.note}"] if draws.note else []
     more += [draws.caveat] if draws.caveat else []
     early = draws.stopped != "finished" and not judged.converged
-    return Verdict("stopped" if early else judged.state, " ".join([judged.text, *more]), judged.advice)
+    return replace(judged, state="stopped" if early else judged.state, text=" ".join([judged.text, *more]))
 
 
 def to_arviz(draws: Draws, items: Sequence[Any] | None = None) -> Any:
@@ -141,6 +143,7 @@ def _judge(draws: Draws, max_rhat: float, min_ess: float) -> Verdict:
                 "Run again with another seed, or with more warm-up or chains; use nothing of this run.",
                 "If it stays stuck, the moves do not suit the data: try the other sampler, or fewer clusters.",
             ),
+            tuple(stuck),
         )
     found = [row for row in rows(draws) if not row.constant]
     worst = max(found, key=lambda row: row.rhat)

@@ -10,7 +10,7 @@ from bmcd.evaluation import Interval
 from bmcd.reporting import sentences
 from bmcd.reporting.markup import paragraphs, table, tag
 from bmcd.reporting.page import Section, captioned, for_each_k
-from bmcd.reporting.results import MODEL, Results, ResultsForK
+from bmcd.reporting.results import Results, ResultsForK
 from bmcd.reporting.sentences import hundredths, percent
 
 # The measures that get a figure, and its caption.
@@ -24,7 +24,7 @@ CAPTIONS = {
 HEADS = (
     "method",
     "hits",
-    f"points more than {MODEL}",
+    "points more than the model",
     "items shown",
     "rare items",
     "novelty",

@@ -9,9 +9,14 @@ from bmcd.clusters.summary import RankedItem
 from bmcd.reporting.markup import Html, bullets, paragraphs, table, tag, title_tag
 from bmcd.reporting.page import Section, captioned
 from bmcd.reporting.results import Results
-from bmcd.reporting.sentences import percent
+from bmcd.reporting.sentences import group_word, percent
 
 MOST_ITEMS = 5
+OF_TASTES = (
+    "Every run finds tastes of its own, and recommendations average over all runs; these are the tastes of the run "
+    "that fits best. alpha: how closely a visit follows the taste, 0 being not at all. Runs agree: how like it the "
+    "nearest taste of the other runs is, 100 % being the same."
+)
 NOTE = (
     "Ranges hold 90 % of the draws. alpha: how closely a group's users follow its taste, 0 being not at all. Runs "
     "agree: do the independent runs find the same group? 0 % would be no more alike than by chance."
@@ -19,8 +24,8 @@ NOTE = (
 
 
 def section(results: Results) -> Section:
-    """Return a card for each group, then their sizes as a table and as a figure."""
-    clusters = results.model.clusters_
+    """Return a card for each group or taste, then their sizes as a table and as a figure."""
+    clusters, word = results.model.clusters_, group_word(results)
     titles = dict(zip(results.clicks.items.tolist(), results.titles, strict=True))
 
     def list_items(ranked: Sequence[RankedItem]) -> Html:
@@ -28,14 +33,22 @@ def section(results: Results) -> Section:
 
     cards, rows = [], []
     for c in clusters:
-        heading = tag("h3", f"Group {c.cluster}: {c.n_users:,.0f} users ({percent(c.share)})")
+        size = (
+            f"{c.n_users:,.0f} users ({percent(c.share)})" if word == "group" else f"{percent(c.share)} of visits"
+        )
+        heading = tag("h3", f"{word.capitalize()} {c.cluster}: {size}")
         card = [heading, tag("p", "Liked best:"), list_items(c.top)]
         card += [tag("p", "Liked more here than elsewhere:"), list_items(c.apart)] if c.apart else []
         cards.append(tag("article", card, cls="card"))
         users = f"{c.n_users:,.0f} ({c.n_users_interval[0]:,.0f} to {c.n_users_interval[1]:,.0f})"
         alpha = f"{c.alpha:.2f} ({c.alpha_interval[0]:.2f} to {c.alpha_interval[1]:.2f})"
-        rows.append((f"Group {c.cluster}", users, alpha, percent(c.agreement)))
-    if len(clusters) == 1:
+        rows.append((f"{word.capitalize()} {c.cluster}", users, alpha, percent(c.agreement)))
+    if word == "taste":
+        text = (
+            f"Users have several of {len(clusters)} tastes, some more and some less; what is recommended weighs all "
+            "of them. Users of a taste are shares of users added up."
+        )
+    elif len(clusters) == 1:
         text = "All users are taken for one group; this is what they like best, on the whole."
     else:
         text = (
@@ -44,7 +57,11 @@ def section(results: Results) -> Section:
         )
     sizes, intervals = [c.n_users for c in clusters], [c.n_users_interval for c in clusters]
     figure = plots.cluster_sizes(sizes, intervals, names=[row[0] for row in rows])
-    numbers = [table(("", "users", "alpha", "runs agree"), rows, cls="numbers"), tag("p", NOTE, cls="note")]
-    picture = captioned(figure, "sizes", "Users in each group, with the range of 90 % of the draws.")
+    numbers = [
+        table(("", "users", "alpha", "runs agree"), rows, cls="numbers"),
+        tag("p", OF_TASTES if word == "taste" else NOTE, cls="note"),
+    ]
+    picture = captioned(figure, "sizes", f"Users in each {word}, with the range of 90 % of the draws.")
     parts = [tag("div", cards, cls="cards"), tag("div", tag("div", numbers), picture, cls="beside")]
-    return Section("groups", "Groups of users", [paragraphs(text), *parts])
+    title = "Tastes of the users" if word == "taste" else "Groups of users"
+    return Section("groups", title, [paragraphs(text), *parts])

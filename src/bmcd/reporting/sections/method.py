@@ -12,6 +12,8 @@ from bmcd.reporting.markup import Html, paragraphs, table, tag
 from bmcd.reporting.page import Section, captioned
 from bmcd.reporting.results import Results
 from bmcd.sampling.diagnostics import MIN_DRAWS
+from bmcd.sampling.draws import ChainDraws, Draws
+from bmcd.sampling.tastes.draws import TasteDraws
 
 MOST_TRACES, MOST_QUANTITIES = 8, 15
 ENDED = {"finished": "as planned", "time": "by its time budget", "interrupted": "by hand"}
@@ -21,6 +23,13 @@ MODEL_IN_WORDS = (
     "it. The model finds all of these at once, with their uncertainty; a probability is the share of the possible "
     "worlds, given all clicks, in which the item is among the user's next k. It knows nothing of what was shown "
     "to whom: an item that was hardly shown looks like one that is not liked."
+)
+TASTES_IN_WORDS = (
+    "Every user has several tastes, each a ranking of all items with a scale, alpha, that says how closely it is "
+    "followed. A user visits the tastes again and again, some more often than others; on every visit a fresh "
+    "ranking is drawn near that of the taste, and its first item is clicked. The model finds tastes and visits at "
+    "once, in several independent runs, whose probabilities are averaged. It knows nothing of what was shown to "
+    "whom: an item that was hardly shown looks like one that is not liked."
 )
 MEASURES_IN_WORDS = (
     "A hit is a recommendation among the clicks kept aside. Intervals of measures are percentile intervals over "
@@ -37,12 +46,10 @@ CITATION = (
 def section(results: Results) -> Section:
     """Return how the model works, its settings, its diagnostics and how to cite it."""
     draws = results.model.draws_
-    alpha = name_clusters(draws).sort(draws.alpha)[:, :, :MOST_TRACES]
-    figure = plots.alpha_traces(alpha, clusters=[f"group {c + 1}" for c in range(alpha.shape[2])])
-    traces = captioned(figure, "traces", "The scale alpha of each group, draw by draw, a line for each chain.")
-    heading = tag("summary", "Diagnostics: R-hat, effective sample sizes and traces")
+    traces = None if isinstance(draws, TasteDraws) else _traces(draws)
+    heading = tag("summary", "Diagnostics: R-hat and effective sample sizes")
     body = [
-        *paragraphs(MODEL_IN_WORDS, MEASURES_IN_WORDS),
+        *paragraphs(TASTES_IN_WORDS if isinstance(draws, TasteDraws) else MODEL_IN_WORDS, MEASURES_IN_WORDS),
         table(("", ""), _settings(results), cls="facts"),
         tag("details", heading, _diagnostics(results), traces),
         tag("h3", "How to cite"),
@@ -51,17 +58,36 @@ def section(results: Results) -> Section:
     return Section("method", "How this was made", body)
 
 
-def _settings(results: Results) -> list[tuple[str, str]]:
-    draws = results.model.draws_
+def _traces(draws: Draws) -> Html:
+    alpha = name_clusters(draws).sort(draws.alpha)[:, :, :MOST_TRACES]
+    figure = plots.alpha_traces(alpha, clusters=[f"group {c + 1}" for c in range(alpha.shape[2])])
+    return captioned(figure, "traces", "The scale alpha of each group, draw by draw, a line for each chain.")
+
+
+def _model_settings(draws: ChainDraws) -> list[tuple[str, str]]:
     options, n_clusters = draws.problem.options, draws.problem.n_clusters
     scale = options["rank_scale"] if isinstance(options["rank_scale"], str) else "own numbers"
-    thinned = f", one of every {draws.plan.thin:,} sweeps" if draws.plan.thin > 1 else ""
-    sweeps = f"{draws.plan.warmup:,} sweeps of warm-up and {draws.n_draws:,} draws{thinned}"
+    mallows = f"Mallows models, distance {options['distance']}, rank scale {scale}"
+    if isinstance(draws, TasteDraws):
+        rates = f"rates of visits Gamma with shape {draws.a.mean():.3g} and rate {draws.b.mean():.3g} (means)"
+        return [
+            ("model", f"{n_clusters} tastes, several for each user; {mallows}"),
+            ("priors", f"{rates}, alpha exponential on a grid, consensus rankings uniform"),
+        ]
     weights = f"cluster weights Dirichlet ({options['concentration']:g})"
-    rows = [
-        ("model", f"mixture of {n_clusters} Mallows models, distance {options['distance']}, rank scale {scale}"),
+    return [
+        ("model", f"mixture of {n_clusters} {mallows}"),
         ("priors", f"alpha exponential with rate {options['rate']:g}, {weights}, consensus rankings uniform"),
         ("sampler", f"{options['sampler']}, started from {options['start']}"),
+    ]
+
+
+def _settings(results: Results) -> list[tuple[str, str]]:
+    draws = results.model.draws_
+    thinned = f", one of every {draws.plan.thin:,} sweeps" if draws.plan.thin > 1 else ""
+    sweeps = f"{draws.plan.warmup:,} sweeps of warm-up and {draws.n_draws:,} draws{thinned}"
+    rows = [
+        *_model_settings(draws),
         ("chains", f"{draws.n_chains}, each {sweeps}"),
         ("ended", ENDED[draws.stopped]),
         ("seed", f"{draws.seed}"),

@@ -9,7 +9,7 @@ from bmcd.reporting.example_users import ExampleUser
 from bmcd.reporting.markup import Html, bullets, short_title, table, tag, title_tag
 from bmcd.reporting.page import Section, for_each_k
 from bmcd.reporting.results import Results, ResultsForK
-from bmcd.reporting.sentences import counted, percent
+from bmcd.reporting.sentences import counted, group_word, percent
 from bmcd.system.text import and_list
 
 MOST_CLICKS = 15
@@ -37,9 +37,10 @@ def _card(results: Results, user: ExampleUser, place: int, highest: float) -> Ht
     clicked: list[Any] = [title_tag(titles[column]) for column in user.clicked[:MOST_CLICKS]]
     clicked += [f"and {n_clicks - MOST_CLICKS:,} more"] if n_clicks > MOST_CLICKS else []
     text = f"{counted(n_clicks, 'click')} to learn from."
-    likely = [f"group {c} ({percent(p)})" for c, p in user.memberships if p >= LEAST_MEMBERSHIP]
+    word = group_word(results)
+    likely = [f"{word} {c} ({percent(p)})" for c, p in user.memberships if p >= LEAST_MEMBERSHIP]
     if likely and results.model.n_clusters_ > 1:
-        text += f" Belongs to {and_list(likely)}."
+        text += f" {'Belongs to' if word == 'group' else 'Visits'} {and_list(likely)}."
     left = tag("div", tag("h4", "Clicked"), bullets(clicked) if clicked else tag("p", "Nothing."))
     right = tag("div", for_each_k(results, lambda for_k: _recommended(results, for_k, user, highest)))
     body = [tag("h3", "User ", title_tag(user.user)), tag("p", text), tag("div", left, right, cls="beside")]
