@@ -25,10 +25,7 @@ class PaperModel(NamedTuple):
     alpha_update: int
     leap_size: int
     by_swap: bool
-    fixed_labels: bool
     key: NDArray[np.uint64]
-    user_numbers: NDArray[np.int64]  # which streams the users have
-    cluster_numbers: NDArray[np.int64]
 
 
 class PaperCache(NamedTuple):

@@ -54,8 +54,7 @@ def run_iterations(state, cache, model, partition, tally, chain, first_sweep, n_
     first_member = np.empty(n_clusters + 1, np.int64)
     for sweep in range(first_sweep, first_sweep + n_sweeps):
         _group_users(state.labels, first_member, members)
-        if not model.fixed_labels:
-            _draw_tau(state, model, first_member, stream, chain, sweep)
+        _draw_tau(state, model, first_member, stream, chain, sweep)
         for c in range(n_clusters):
             users = members[first_member[c] : first_member[c + 1]]
             _move_consensus(state, cache, model, tally, users, everyone, c, stream, room, chain, sweep)
@@ -102,7 +101,7 @@ def _move_consensus(state, cache, model, tally, users, everyone, c, stream, room
     n_items = model.scale.size
     if n_items == 1:
         return
-    open_stream(stream, model.key, chain, sweep, model.cluster_numbers[c], CONSENSUS)
+    open_stream(stream, model.key, chain, sweep, c, CONSENSUS)
     at = uniform_below(stream, n_items)
     n_targets = leap_targets(at, 0, n_items - 1, model.leap_size)
     target = leap_target(at, uniform_below(stream, n_targets), 0, n_items - 1, model.leap_size)
@@ -147,7 +146,7 @@ def _move_alpha(state, cache, model, partition, tally, users, c, stream, chain, 
 
     Above ``max_alpha`` log Z is not known: the prior ends there, so the proposal is rejected, and counted.
     """
-    open_stream(stream, model.key, chain, sweep, model.cluster_numbers[c], ALPHA)
+    open_stream(stream, model.key, chain, sweep, c, ALPHA)
     alpha = state.alpha[c]
     proposed = alpha * math.exp(state.alpha_step[c] * normal(stream))
     tally.alpha[0, c] += 1

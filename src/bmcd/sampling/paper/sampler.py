@@ -24,12 +24,9 @@ from bmcd.sampling.paper.cache import (
 from bmcd.sampling.paper.iteration import run_iterations, trace_iterations
 from bmcd.sampling.paper.log_z import TABLE, Partition, log_partition_kernel
 from bmcd.sampling.paper.log_z_table import make_partition
-from bmcd.sampling.paper.separate_clusters import ClusterPart, join_clusters, split_by_cluster
 from bmcd.sampling.priors import Priors
 from bmcd.sampling.state import ChainState, Data, SweepInfo
 from bmcd.system.streams import stream_key
-
-__all__ = ["RANKS_MOVES", "ClusterPart", "PaperSampler", "join_clusters", "split_by_cluster", "whole_scale"]
 
 RANKS_MOVES = ("swap", "leap_and_shift")
 
@@ -63,16 +60,11 @@ class PaperSampler:
     ranks_move
         ``"swap"``: two items of a user that are both clicked or both not trade ranks. ``"leap_and_shift"``: one
         leap-and-shift within the clicked items and one within the others.
-    fixed_labels
-        Leave labels and tau as they are: the paper's speed-up (section "Further discussions"), see
-        `split_by_cluster`.
     max_alpha
         Where the prior of alpha ends. By default it has no end, except for spearman beyond 12 items and ulam
         beyond 80, where log Z comes from a table: there it ends where nearly all users of a cluster would rank
         exactly alike, or earlier if log Z cannot be estimated that far. Proposals above are rejected, and counted
         in ``alpha_too_large``. Making a table takes 10 to 20 seconds for spearman at 50 items, minutes for ulam.
-    user_numbers, cluster_numbers
-        The numbers that users and clusters draw their random numbers by, for a part of a larger problem.
     """
 
     def __init__(
@@ -86,10 +78,7 @@ class PaperSampler:
         alpha_update: int = 10,
         leap_size: int | None = None,
         ranks_move: str = "swap",
-        fixed_labels: bool = False,
         max_alpha: float | None = None,
-        user_numbers: NDArray[np.int64] | None = None,
-        cluster_numbers: NDArray[np.int64] | None = None,
     ) -> None:
         check_distance(distance)
         n_items, n_users = data.scale.size, data.user_start.size - 1
@@ -128,10 +117,7 @@ class PaperSampler:
             alpha_update=int(alpha_update),
             leap_size=int(leap_size),
             by_swap=ranks_move == "swap",
-            fixed_labels=bool(fixed_labels),
             key=stream_key(seed),
-            user_numbers=_numbers(user_numbers, n_users, "user_numbers"),
-            cluster_numbers=_numbers(cluster_numbers, n_clusters, "cluster_numbers"),
         )
         self._caches: dict[int, tuple[PaperCache, NDArray[np.float64]]] = {}
 
@@ -279,12 +265,3 @@ def whole_scale(scale: NDArray[np.float64]) -> tuple[NDArray[np.int64], float]:
         return scale.astype(np.int64), 1.0
     bits = min(40, 52 - int(np.ceil(np.log2(scale.size * (scale[-1] - scale[0])))))
     return np.rint(scale * 2.0**bits).astype(np.int64), 2.0**-bits
-
-
-def _numbers(given: NDArray[np.int64] | None, size: int, name: str) -> NDArray[np.int64]:
-    if given is None:
-        return np.arange(size, dtype=np.int64)
-    numbers = np.array(given, dtype=np.int64)
-    if numbers.shape != (size,) or (numbers < 0).any() or np.unique(numbers).size != size:
-        raise InputError(f"{name} must be {size} different whole numbers, 0 or more.")
-    return numbers

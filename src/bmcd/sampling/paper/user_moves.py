@@ -94,8 +94,7 @@ def move_users_by_swap(state, cache, model, tally, stream, room, chain, sweep):
     for first in range(0, n_users, USERS_AT_ONCE):
         last = min(first + USERS_AT_ONCE, n_users)
         n_proposed = _propose_swaps(cache.order, model, stream, numbers, swaps, first, last, chain, sweep)
-        if not model.fixed_labels:
-            draw_labels(state.labels, cache.distances, log_base, slope, numbers[0], weights, first, last)
+        draw_labels(state.labels, cache.distances, log_base, slope, numbers[0], weights, first, last)
         n_accepted = _accept_swaps(
             state, cache, model, places, slope, numbers[1], swaps, n_proposed, accepted, room
         )
@@ -110,10 +109,10 @@ def _propose_swaps(orders, model, stream, numbers, swaps, first, last, chain, sw
 
     An item alone in its block has no partner: its user has a number for the label, but no proposal.
     """
-    key, user_numbers, user_start, n_items = model.key, model.user_numbers, model.user_start, model.scale.size
+    key, user_start, n_items = model.key, model.user_start, model.scale.size
     n_proposed = 0
     for j in range(first, last):
-        open_stream(stream, key, chain, sweep, user_numbers[j], USER)
+        open_stream(stream, key, chain, sweep, j, USER)
         for_label, for_item, for_partner, for_acceptance = four_uniforms(stream)
         numbers[0, j - first] = for_label
         a = whole_below(for_item, n_items)
@@ -169,8 +168,8 @@ def _do_swaps(state, cache, model, places, swaps, accepted, room):
 def move_users_by_leap(state, cache, model, tally, stream, room, chain, sweep):
     """The same with two leap-and-shift moves: one within the clicked items, one within the others."""
     labels, ranks, rho, orders, distances = state.labels, cache.ranks, state.rho, cache.order, cache.distances
-    code, scale, fixed, leap = model.code, model.scale, model.fixed_labels, model.leap_size
-    key, user_numbers, user_start = model.key, model.user_numbers, model.user_start
+    code, scale, leap = model.code, model.scale, model.leap_size
+    key, user_start = model.key, model.user_start
     n_users, n_clusters = distances.shape
     n_items = scale.size
     log_base = np.log(state.tau) - cache.log_z
@@ -179,10 +178,9 @@ def move_users_by_leap(state, cache, model, tally, stream, room, chain, sweep):
     additive = is_additive(code)
     n_proposed, n_accepted = 0, 0
     for j in range(n_users):
-        open_stream(stream, key, chain, sweep, user_numbers[j], USER)
-        if not fixed:
-            for_label[0] = uniform(stream)
-            draw_labels(labels, distances, log_base, slope, for_label, weights, j, j + 1)
+        open_stream(stream, key, chain, sweep, j, USER)
+        for_label[0] = uniform(stream)
+        draw_labels(labels, distances, log_base, slope, for_label, weights, j, j + 1)
         own = labels[j]
         n_clicked = user_start[j + 1] - user_start[j]
         for part in range(2):
