@@ -127,7 +127,7 @@ def choose_n_clusters(
                 # A candidate with fewer draws than the others is not to be compared with them.
                 raise KeyboardInterrupt(f"stopped by Ctrl-C at {c} clusters; no candidate is recommended.")
             within[c] = fitted.within_distance
-            by_draw[c] = log_likelihood_by_draw(held_out, fitted)
+            by_draw[c] = log_likelihood_by_draw(held_out, fitted, n_threads)
     inertia = kmeans_inertia(clicks, wanted, seed)
     scores = {c: log_mean(values, axis=(1, 2)) for c, values in by_draw.items()}
     table = make_table(scores, by_draw, within, inertia)

@@ -44,7 +44,7 @@ def _users(clicks: Clicks, mask: NDArray[np.bool_], step: str) -> Clicks:
     return replace(clicks, users=clicks.users[mask], matrix=clicks.matrix[mask], history=(*clicks.history, step))
 
 
-def log_likelihood_by_draw(clicks: Clicks, draws: Draws) -> Floats:
+def log_likelihood_by_draw(clicks: Clicks, draws: Draws, n_threads: int | None = None) -> Floats:
     """log sum_c tau_c P(A_j | rho_c, alpha_c), users x chains x draws."""
     shape = (clicks.n_users, draws.n_draws, draws.problem.n_clusters)
     out = np.empty((clicks.n_users, draws.n_chains, draws.n_draws))
@@ -55,6 +55,7 @@ def log_likelihood_by_draw(clicks: Clicks, draws: Draws) -> Floats:
             draws.rho[chain].reshape(-1, clicks.n_items),
             draws.alpha[chain].reshape(-1),
             rank_scale=draws.problem.options["rank_scale"],
+            n_threads=n_threads,
         ).reshape(shape)
         with np.errstate(divide="ignore"):  # a tau that has underflowed to 0
             log_tau = np.log(draws.tau[chain])

@@ -31,13 +31,13 @@ def spearman(n: int, theta: float) -> tuple[float, float]:
     >>> [round(value, 12) for value in spearman(2, 0.0)]
     [0.69314718056, 1.0]
     """
-    others, moment = _permanent_over_subsets(n, theta)
+    others, moment = permanent_over_subsets(n, theta)
     return float(np.log1p(others)), float(moment / (1 + others))
 
 
 @numba.njit(cache=True)
-def _permanent_over_subsets(n, theta):
-    """Weight of all permutations but the identity, and sum of weight times distance.
+def permanent_over_subsets(n, theta):
+    """Return the weight of all permutations but the identity, and the sum of weight times distance.
 
     The identity's weight 1 is left out of `weight` and put back where it is used (the set is 1..k), so
     that a Z barely above 1 keeps its digits.

@@ -119,7 +119,7 @@ def _half_scan(gaps, beta, with_distance):
 
 
 @numba.njit(cache=True)
-def _scan(gaps, beta, with_distance):
+def scan_both_halves(gaps, beta, with_distance):
     """log Z and, if asked for, E[d]: the two halves joined.
 
     The m open items of the left half take the m open ranks of the right half in m! ways, and the other way
@@ -147,12 +147,12 @@ def _scan(gaps, beta, with_distance):
 
 def log_partition_scan(gaps: NDArray[np.float64], beta: float) -> float:
     """log Z of the footrule for ranks ``gaps`` apart, with beta = alpha / n. Exact for every n."""
-    return float(_scan(gaps, float(beta), False)[0])
+    return float(scan_both_halves(gaps, float(beta), False)[0])
 
 
 def expected_distance_scan(gaps: NDArray[np.float64], beta: float) -> float:
     """E[d] of the footrule: the same recursion carrying the distance walked so far."""
-    return float(_scan(gaps, float(beta), True)[1])
+    return float(scan_both_halves(gaps, float(beta), True)[1])
 
 
 @numba.njit(cache=True)

@@ -24,7 +24,7 @@ import numpy as np
 
 from bmcd.sampling.paper.cache import sum_up
 from bmcd.sampling.paper.distance_changes import change_by_leap, is_additive, list_leap, make_room, place_cost
-from bmcd.sampling.paper.log_z import log_partition_kernel
+from bmcd.sampling.paper.log_z import log_z_at
 from bmcd.sampling.paper.moves import (
     ALPHA,
     CONSENSUS,
@@ -42,7 +42,7 @@ from bmcd.system.variates import draw_dirichlet, normal
 
 
 @numba.njit(cache=True, nogil=True)
-def run_iterations(state, cache, model, partition, tally, chain, first_sweep, n_sweeps, warmup):
+def run_iterations(state, cache, model, log_z_method, tally, chain, first_sweep, n_sweeps, warmup):
     """Iterations first_sweep, first_sweep + 1, ... of Algorithm 2. Changes ``cache`` and ``state`` in place.
 
     But for the latent rankings, which are moved in ``cache`` only: in fewer bytes, this is faster.
@@ -59,7 +59,7 @@ def run_iterations(state, cache, model, partition, tally, chain, first_sweep, n_
             users = members[first_member[c] : first_member[c + 1]]
             _move_consensus(state, cache, model, tally, users, everyone, c, stream, room, chain, sweep)
             if sweep % model.alpha_update == 0:
-                _move_alpha(state, cache, model, partition, tally, users, c, stream, chain, sweep, warmup)
+                _move_alpha(state, cache, model, log_z_method, tally, users, c, stream, chain, sweep, warmup)
         if model.by_swap:
             move_users_by_swap(state, cache, model, tally, stream, room, chain, sweep)
         else:
@@ -67,11 +67,11 @@ def run_iterations(state, cache, model, partition, tally, chain, first_sweep, n_
 
 
 @numba.njit(cache=True, nogil=True)
-def trace_iterations(state, cache, model, partition, tally, trace, chain, first_sweep, warmup):
+def trace_iterations(state, cache, model, log_z_method, tally, trace, chain, first_sweep, warmup):
     """The same, with what each iteration leaves written down; as many as ``trace`` has room for."""
     for s in range(trace.log_joint.size):
         tally.alpha[:], tally.rho[:], tally.ranks[:] = 0, 0, 0
-        run_iterations(state, cache, model, partition, tally, chain, first_sweep + s, 1, warmup)
+        run_iterations(state, cache, model, log_z_method, tally, chain, first_sweep + s, 1, warmup)
         trace.alpha[s], trace.rho[s], trace.ranks[s] = tally.alpha, tally.rho, tally.ranks
         trace.log_joint[s], trace.within_distance[s], trace.counts[s] = sum_up(state, cache, model)
 
@@ -141,7 +141,7 @@ def _leap_over_users(cache, model, users, c, at, target, keep, room):
 
 
 @numba.njit(cache=True, nogil=True)
-def _move_alpha(state, cache, model, partition, tally, users, c, stream, chain, sweep, warmup):
+def _move_alpha(state, cache, model, log_z_method, tally, users, c, stream, chain, sweep, warmup):
     """Metropolis-Hastings: log-normal random walk for alpha_c given the rankings of its users.
 
     Above ``max_alpha`` log Z is not known: the prior ends there, so the proposal is rejected, and counted.
@@ -151,13 +151,13 @@ def _move_alpha(state, cache, model, partition, tally, users, c, stream, chain, 
     proposed = alpha * math.exp(state.alpha_step[c] * normal(stream))
     tally.alpha[0, c] += 1
     log_ratio, log_z = -math.inf, 0.0
-    if proposed > partition.max_alpha:
+    if proposed > log_z_method.max_alpha:
         tally.alpha[2, c] += 1
     elif 0.0 < proposed < math.inf:
         within = 0
         for j in users:
             within += cache.distances[j, c]
-        log_z = log_partition_kernel(partition, proposed)
+        log_z = log_z_at(log_z_method, proposed)
         log_ratio = alpha_log_ratio(
             alpha,
             proposed,

@@ -14,9 +14,6 @@ from __future__ import annotations
 import math
 
 import numba
-import numpy as np
-
-from bmcd.system.streams import _next_block
 
 # Purposes of the random streams of this sampler (see `bmcd.system.streams`); 100 to 119 are its own.
 TAU = 100  # the stream's "user" is 0
@@ -129,24 +126,3 @@ def tuned_step(step, log_ratio, n_tuned):
     """The proposal scale after one more warm-up proposal (Robbins and Monro 1951), in bounds far from any need."""
     gain = (1.0 + n_tuned) ** -0.6
     return min(max(step * math.exp(gain * (math.exp(min(log_ratio, 0.0)) - TARGET_ACCEPTANCE)), 1e-4), 1e2)
-
-
-# ----------------------------------------------------------------------------------------- random numbers
-
-
-@numba.njit(cache=True, nogil=True)
-def four_uniforms(stream):
-    """The first four numbers of a stream just opened: those that four calls of `uniform` give, in one call."""
-    _next_block(stream)
-    return _unit(stream[6]), _unit(stream[7]), _unit(stream[8]), _unit(stream[9])
-
-
-@numba.njit(cache=True, nogil=True)
-def _unit(bits):
-    return np.float64(bits >> np.uint64(11)) * (1.0 / 9007199254740992.0)
-
-
-@numba.njit(cache=True, nogil=True)
-def whole_below(u, n):
-    """A whole number in 0, ..., n - 1 from a uniform number, as `uniform_below` makes it."""
-    return min(int(u * n), n - 1)

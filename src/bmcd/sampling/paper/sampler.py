@@ -22,8 +22,7 @@ from bmcd.sampling.paper.cache import (
     sum_up,
 )
 from bmcd.sampling.paper.iteration import run_iterations, trace_iterations
-from bmcd.sampling.paper.log_z import TABLE, Partition, log_partition_kernel
-from bmcd.sampling.paper.log_z_table import make_partition
+from bmcd.sampling.paper.log_z import TABLE, LogZMethod, choose_method, log_z_at
 from bmcd.sampling.priors import Priors
 from bmcd.sampling.state import ChainState, Data, SweepInfo
 from bmcd.system.streams import stream_key
@@ -106,7 +105,7 @@ class PaperSampler:
         self.alpha_too_large: dict[int, int] = {}
         """How many proposals for alpha lay above ``max_alpha``, by chain."""
         self._data = data
-        self._partition: Partition = make_partition(distance, np.multiply(scale, unit, dtype=np.float64), max_alpha)
+        self._log_z: LogZMethod = choose_method(distance, np.multiply(scale, unit, dtype=np.float64), max_alpha)
         self._model = PaperModel(
             code=DISTANCES.index(distance),
             scale=scale,
@@ -124,7 +123,7 @@ class PaperSampler:
     @property
     def max_alpha(self) -> float:
         """Where the prior of alpha ends."""
-        return self._partition.max_alpha
+        return self._log_z.max_alpha
 
     def sweep(self, state: ChainState, chain: int, sweep: int, warmup: bool) -> SweepInfo:
         """One iteration of Algorithm 2; changes ``state`` in place.
@@ -142,9 +141,7 @@ class PaperSampler:
         - rate sum alpha + (psi - 1) sum log tau: without the constants of the priors of alpha, rho and tau.
         """
         cache, tally = self._cache_for(state, chain), self._no_proposals()
-        run_iterations(
-            state, cache, self._model, self._partition, tally, chain, first_sweep, n_sweeps, bool(warmup)
-        )
+        run_iterations(state, cache, self._model, self._log_z, tally, chain, first_sweep, n_sweeps, bool(warmup))
         self._leave(state, chain, cache, tally.alpha[2])
         with np.errstate(invalid="ignore"):
             shares = (made[1] / made[0] for made in tally)
@@ -155,8 +152,8 @@ class PaperSampler:
     ) -> list[SweepInfo]:
         """The same as `run`, but with what every single sweep would have told."""
         cache, trace = self._cache_for(state, chain), PaperTrace.of(n_sweeps, self.n_clusters)
-        tally, model, partition = self._no_proposals(), self._model, self._partition
-        trace_iterations(state, cache, model, partition, tally, trace, chain, first_sweep, bool(warmup))
+        tally, model, log_z_method = self._no_proposals(), self._model, self._log_z
+        trace_iterations(state, cache, model, log_z_method, tally, trace, chain, first_sweep, bool(warmup))
         self._leave(state, chain, cache, trace.alpha[:, 2])
         with np.errstate(invalid="ignore"):
             shares = (made[:, 1] / made[:, 0] for made in (trace.alpha, trace.rho, trace.ranks))
@@ -186,7 +183,7 @@ class PaperSampler:
         else:
             cache, known_alpha = kept
         for c in np.flatnonzero(known_alpha != state.alpha):
-            cache.log_z[c] = log_partition_kernel(self._partition, state.alpha[c])
+            cache.log_z[c] = log_z_at(self._log_z, state.alpha[c])
         return cache
 
     def _check(self, state: ChainState) -> None:
@@ -213,7 +210,7 @@ class PaperSampler:
     def _alpha_refused(self, c: int, alpha: float) -> str:
         advice = "alpha must be positive and finite"
         if self.max_alpha < np.inf:
-            why = " (where the table of log Z ends)" if self._partition.method == TABLE else ""
+            why = " (where the table of log Z ends)" if self._log_z.method == TABLE else ""
             advice = f"alpha must lie above 0 and not above max_alpha={self.max_alpha:g}{why}"
         return f"alpha of cluster {c} is {alpha:g}: {advice}."
 

@@ -27,16 +27,14 @@ from bmcd.sampling.paper.distance_changes import (
 from bmcd.sampling.paper.moves import (
     USER,
     block_of,
-    four_uniforms,
     leap_and_shift,
     leap_log_ratio,
     leap_target,
     leap_targets,
     swap,
     swap_partner,
-    whole_below,
 )
-from bmcd.system.streams import open_stream, uniform, uniform_below
+from bmcd.system.streams import four_uniforms, integer_below, open_stream, uniform, uniform_below
 
 USERS_AT_ONCE = 128
 # Far above rounding errors, and no uniform number is this near to 0 or 1 more than once in 10^11 users.
@@ -115,9 +113,9 @@ def _propose_swaps(orders, model, stream, numbers, swaps, first, last, chain, sw
         open_stream(stream, key, chain, sweep, j, USER)
         for_label, for_item, for_partner, for_acceptance = four_uniforms(stream)
         numbers[0, j - first] = for_label
-        a = whole_below(for_item, n_items)
+        a = integer_below(for_item, n_items)
         low, high = block_of(a, user_start[j + 1] - user_start[j], n_items)
-        b = swap_partner(a, whole_below(for_partner, high - low), low) if high > low else a
+        b = swap_partner(a, integer_below(for_partner, high - low), low) if high > low else a
         swaps[n_proposed, 0], swaps[n_proposed, 1], swaps[n_proposed, 2] = j, a, b
         swaps[n_proposed, 3], swaps[n_proposed, 4] = orders[j, a], orders[j, b]
         numbers[1, n_proposed] = for_acceptance
