@@ -37,7 +37,7 @@ def best(function: Callable[[], object], repeats: int = 7) -> float:
 
 
 def users(n: int, alpha: float, typical: bool, mean_clicks: float) -> ClickedItems:
-    """Return the clicks of users drawn from the model itself (typical), or at random (a cluster they do not belong to)."""
+    """Return clicks of users drawn from the model itself (typical), or at random, as of another cluster."""
     rng = np.random.default_rng(0)
     n_clicked = np.clip(rng.poisson(mean_clicks, USERS), 1, n)
     ranks = sample_scan(scale_gaps(n), alpha / n if typical else 0.0, USERS, rng)

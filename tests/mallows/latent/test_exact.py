@@ -256,7 +256,7 @@ def test_draws_of_labelled_users():
         ({"rho": [1, 2, 2]}, "rho"),
         ({"rho": [0, 1, 2]}, "ranks start at 1"),
         ({"rho": [1, 2, 3, 4]}, "3 items"),
-        ({"alpha": -1.0}, "at least 0"),
+        ({"alpha": -1.0}, "0 or more"),
         ({"alpha": np.nan}, "finite"),
         ({"alpha": [1.0, 2.0]}, "1 clusters"),
         ({"clicks": [1, 0, 1]}, "users x items"),

@@ -11,7 +11,7 @@ from bmcd.mallows.distances import DISTANCES
 from bmcd.mallows.enumeration import slow_distance
 from bmcd.mallows.partition import log_partition
 from bmcd.mallows.rank_scale import scale_values
-from bmcd.sampling.paper.distance_changes import change_by_leap, change_by_swap, distance_from_scratch, make_room
+from bmcd.sampling.paper.distance_changes import change_by_leap, change_by_swap, distance_from_scratch, make_scratch
 from bmcd.sampling.paper.moves import (
     alpha_log_ratio,
     block_of,
@@ -200,7 +200,7 @@ def test_changes_of_distance(name, rotating_seed):
     for _ in range(60):
         n = int(rng.integers(2, 9))
         scale, unit = whole_scale(scale_values(n, "sqrt" if name == "stretched" else "linear"))
-        room = make_room(n)
+        scratch = make_scratch(n)
         orders = np.array([rng.permutation(n), rng.permutation(n)])
         other = np.array([rng.permutation(n) + 1])
 
@@ -208,14 +208,14 @@ def test_changes_of_distance(name, rotating_seed):
             g = (scale * unit).tolist() if name == "stretched" else None
             return slow_distance(ranks_of(order).tolist(), other[0].tolist(), distance, g)
 
-        now = distance_from_scratch(code, orders, 1, other, 0, scale, room)
+        now = distance_from_scratch(code, orders, 1, other, 0, scale, scratch)
         assert now * unit == pytest.approx(by_definition(orders[1]), rel=1e-13)
         a, b = rng.choice(n, 2, replace=False).tolist()
         for change, move in ((change_by_swap, swap), (change_by_leap, leap_and_shift)):
             moved, ranks = orders.copy(), np.array([ranks_of(order) for order in orders])
             move(moved, ranks, 1, a, b)
-            found = change(code, orders, 1, other, 0, a, b, scale, now, room)
-            assert found == distance_from_scratch(code, moved, 1, other, 0, scale, room) - now
+            found = change(code, orders, 1, other, 0, a, b, scale, now, scratch)
+            assert found == distance_from_scratch(code, moved, 1, other, 0, scale, scratch) - now
             assert (now + found) * unit == pytest.approx(by_definition(moved[1]), rel=1e-13)
 
 

@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from bmcd.errors import InputError
+from bmcd.mallows.checks import alpha_by_cluster
 from bmcd.mallows.distances import check_ranks
 from bmcd.mallows.footrule_scan import MAX_TABLE_ITEMS
 from bmcd.mallows.latent import users as kernels
@@ -91,18 +92,6 @@ def click_matrix(clicks: Any) -> sparse.csr_array:
     csr.sum_duplicates()
     csr.eliminate_zeros()
     return csr
-
-
-def alpha_by_cluster(alpha: ArrayLike, n_clusters: int) -> NDArray[np.float64]:
-    """Return one scale for each cluster, checked, from one number or one for each."""
-    values = np.asarray(alpha, dtype=np.float64)
-    if values.ndim > 1 or (values.ndim == 1 and values.size not in (1, n_clusters)):
-        raise InputError(
-            f"alpha has shape {values.shape}, but rho has {n_clusters} clusters: pass one number, or one for each."
-        )
-    if not np.all(np.isfinite(values)) or np.any(values < 0):
-        raise InputError(f"alpha must be finite and at least 0, but it is {values.tolist()}.")
-    return np.broadcast_to(values, (n_clusters,)).copy()
 
 
 def log_likelihood(

@@ -5,23 +5,16 @@ from __future__ import annotations
 
 import numba
 
-from bmcd.mallows.latent.scan import (
-    REORDER,
-    close_row,
-    count_up_to,
-    lone_falls,
-    pair,
-    second_block_rows,
-)
+from bmcd.mallows.latent import scan
 from bmcd.system.streams import uniform, uniform_below
 
 
-@numba.njit(cache=True, fastmath=REORDER)
+@numba.njit(cache=True, fastmath=scan.REORDER)
 def _first_block_rows(clicked, shared, cluster, rows):
     """Fill rows[t], t = 0, ..., c, with the weights of all completions of block 1, up to a factor per row."""
     c = clicked.size
     root, off, twice, decay_row, decay = shared.root, shared.off, shared.twice, shared.decay_row, cluster.decay
-    next_click = count_up_to(clicked, c) - 1
+    next_click = scan.count_up_to(clicked, c) - 1
     excess = c - next_click - 1
     rows[c, 0:4] = 0.0
     rows[c, 1] = 1.0
@@ -30,11 +23,11 @@ def _first_block_rows(clicked, shared, cluster, rows):
         high = min(high + 1, t, c - t)
         if next_click >= 0 and clicked[next_click] == t + 1:
             next_click -= 1
-            pair(rows[t + 1], rows[t], off[excess + 1], decay[decay_row[t]], twice, excess, 0, high)
+            scan.pair(rows[t + 1], rows[t], off[excess + 1], decay[decay_row[t]], twice, excess, 0, high)
         else:
-            lone_falls(rows[t + 1], rows[t], root, decay[decay_row[t]], excess, 0, high)
+            scan.lone_falls(rows[t + 1], rows[t], root, decay[decay_row[t]], excess, 0, high)
             excess -= 1
-        high, _ = close_row(rows[t], high)
+        high, _ = scan.close_row(rows[t], high)
 
 
 @numba.njit(cache=True)
@@ -105,7 +98,7 @@ def sample_user(clicked, shared, cluster, work, stream):
             n_other_items += 1
             opens, closes = root[n_ranks + 1] * row[m + 1], root[n_items] * row[m]
             n_items, n_ranks = _draw_lone(t, opens, closes, items, n_items, ranks, n_ranks, out, stream)
-    last = second_block_rows(clicked, c, shared, cluster, rows, work.row_scales)
+    last = scan.second_block_rows(clicked, c, shared, cluster, rows, work.row_scales)
     for t in range(c + 1, n + 1):
         row, m = finish[t] if t >= last else rows[t], n_other_ranks
         if next_click < c and clicked[next_click] == t:

@@ -13,22 +13,10 @@ import math
 
 import numba
 
-from bmcd.mallows.latent.scan import (
-    CHUNK,
-    REORDER,
-    ROOM,
-    close_row,
-    completions,
-    count_up_to,
-    fit_window,
-    lone_falls,
-    lone_grows,
-    pair,
-    second_block_rows,
-)
+from bmcd.mallows.latent import scan
 
 
-@numba.njit(cache=True, fastmath=REORDER)
+@numba.njit(cache=True, fastmath=scan.REORDER)
 def top_probabilities_user(clicked, k, shared, cluster, work):
     """Fill work.probability, by position, with P(rank <= c + k | clicks, rho, alpha); 0 for the clicked items."""
     n, c, probability = shared.gaps.size, clicked.size, work.probability
@@ -39,7 +27,7 @@ def top_probabilities_user(clicked, k, shared, cluster, work):
     if top == n:
         return
     excess, high = _scan_to_top(clicked, top, shared, cluster, work)
-    last = second_block_rows(clicked, top, shared, cluster, work.rows, work.row_scales)
+    last = scan.second_block_rows(clicked, top, shared, cluster, work.rows, work.row_scales)
     log_total = _log_total(clicked, top, last, excess, shared, cluster, work)
     _items_up_to_top(clicked, top, last, excess, high, log_total, shared, cluster, work)
     _items_after_top(clicked, top, last, excess, high, log_total, shared, cluster, work)
@@ -47,7 +35,7 @@ def top_probabilities_user(clicked, k, shared, cluster, work):
         probability[t] = min(max(probability[t], 0.0), 1.0)
 
 
-@numba.njit(cache=True, fastmath=REORDER)
+@numba.njit(cache=True, fastmath=scan.REORDER)
 def _scan_to_top(clicked, top, shared, cluster, work):
     """Fill work.forward with the messages after steps c, ..., top. Returns excess and last cell after step top."""
     n, c = shared.gaps.size, clicked.size
@@ -56,49 +44,49 @@ def _scan_to_top(clicked, top, shared, cluster, work):
     forward[0] = 0.0
     forward[0, 1] = 1.0
     scales[0] = 0.0
-    next_click, high = count_up_to(clicked, c), 0
+    next_click, high = scan.count_up_to(clicked, c), 0
     excess = c - next_click
     for t in range(c + 1, top + 1):
         source, target = forward[t - 1 - c], forward[t - c]
         if next_click < c and clicked[next_click] == t:
             high = max(min(high + 1, n - t - excess + 1), 0)
-            lone_falls(source, target, root, decay[decay_row[t]], excess, 0, high)
+            scan.lone_falls(source, target, root, decay[decay_row[t]], excess, 0, high)
             next_click += 1
             excess -= 1
         else:
             high = max(min(high + 1, n - t - excess), 0)
-            pair(source, target, off[excess + 1], decay[decay_row[t]], twice, excess, 0, high)
-        high, taken = close_row(target, high)
+            scan.pair(source, target, off[excess + 1], decay[decay_row[t]], twice, excess, 0, high)
+        high, taken = scan.close_row(target, high)
         scales[t - c] = scales[t - 1 - c] + taken
     return excess, high
 
 
-@numba.njit(cache=True, fastmath=REORDER)
+@numba.njit(cache=True, fastmath=scan.REORDER)
 def _log_total(clicked, top, last, excess, shared, cluster, work):
     """Return the log weight of all rankings: forward to top - 1, then step top, which must not age twice."""
-    row, row_scale = completions(top, last, cluster, work.rows, work.row_scales)
+    row, row_scale = scan.completions(top, last, cluster, work.rows, work.row_scales)
     target = work.next_message
     no_ageing = cluster.decay[shared.decay_row[shared.gaps.size]]
     reach = top - 1 - clicked.size
     high = min(reach, shared.gaps.size // 2)  # more cannot close any more
     next_click = clicked.size - excess
     if next_click > 0 and clicked[next_click - 1] == top:
-        lone_grows(row, target, shared.root, no_ageing, excess + 1, 0, high)
+        scan.lone_grows(row, target, shared.root, no_ageing, excess + 1, 0, high)
     else:
-        pair(row, target, shared.off[excess + 1], no_ageing, shared.twice, excess, 0, high)
+        scan.pair(row, target, shared.off[excess + 1], no_ageing, shared.twice, excess, 0, high)
     total = 0.0
     for m in range(high + 1):
         total += work.forward[reach, m + 1] * target[m + 1]
     return math.log(total) + work.forward_scales[reach] + row_scale
 
 
-@numba.njit(cache=True, fastmath=REORDER)
+@numba.njit(cache=True, fastmath=scan.REORDER)
 def _items_up_to_top(clicked, top, last, excess, high, log_total, shared, cluster, work):
     """Backwards with a tagged open item. The others are one fewer, so that their excess is one smaller."""
     c, probability, forward, forward_scales = clicked.size, work.probability, work.forward, work.forward_scales
     root, off, twice, decay_row, decay = shared.root, shared.off, shared.twice, shared.decay_row, cluster.decay
     x, y = work.message, work.next_message
-    row, scale = completions(top, last, cluster, work.rows, work.row_scales)
+    row, scale = scan.completions(top, last, cluster, work.rows, work.row_scales)
     next_click, high = c - excess, min(high, row.size - 4)
     for m in range(high + 1):
         x[m + 1] = root[m + excess] * row[m + 1]
@@ -110,14 +98,14 @@ def _items_up_to_top(clicked, top, last, excess, high, log_total, shared, cluste
             next_click -= 1
             excess += 1
             high = min(high + 1, reach)
-            lone_grows(x, y, root, decay[decay_row[t - 1]], excess - 1, 0, high)
+            scan.lone_grows(x, y, root, decay[decay_row[t - 1]], excess - 1, 0, high)
         else:
             missed = _lone_dot(forward[reach], x, root, excess, 0, min(high, reach))
             probability[t - 1] = 1.0 - missed * math.exp(forward_scales[reach] + scale - log_total)
             high = min(high + 1, reach)
-            pair(x, y, off[excess], decay[decay_row[t - 1]], twice, excess - 1, 0, high)
+            scan.pair(x, y, off[excess], decay[decay_row[t - 1]], twice, excess - 1, 0, high)
         x, y = y, x
-        high, taken = close_row(x, high)
+        high, taken = scan.close_row(x, high)
         scale += taken
     if excess > 0:  # unclicked items at positions <= c are all open at step c, and alike
         missed = x[1] / root[excess] * math.exp(scale - log_total)
@@ -126,7 +114,7 @@ def _items_up_to_top(clicked, top, last, excess, high, log_total, shared, cluste
                 probability[t] = 1.0 - missed
 
 
-@numba.njit(cache=True, fastmath=REORDER)
+@numba.njit(cache=True, fastmath=scan.REORDER)
 def _items_after_top(clicked, top, last, excess, high_top, log_total, shared, cluster, work):
     """Forwards with a tagged rank, open since step top. The others are one fewer, so the excess is one larger."""
     n, c, probability = shared.gaps.size, clicked.size, work.probability
@@ -145,7 +133,7 @@ def _items_after_top(clicked, top, last, excess, high_top, log_total, shared, cl
         x[high + 2 : high + 4] = 0.0
         if next_click < c and clicked[next_click] == t:
             high = max(min(high + 1, n - t - excess), 0)
-            lone_falls(x, y, root, decay[decay_row[t], 1:], excess + 1, low, high)
+            scan.lone_falls(x, y, root, decay[decay_row[t], 1:], excess + 1, low, high)
             next_click += 1
             excess -= 1
         else:
@@ -154,20 +142,20 @@ def _items_after_top(clicked, top, last, excess, high_top, log_total, shared, cl
             probability[t - 1] = hit * math.exp(scale + row_scale - log_total)
             low = max(low - 1, 0)
             high = max(min(high + 1, n - t - excess - 1), low)
-            pair(x, y, off[excess + 2], decay[decay_row[t], 1:], twice, excess + 1, low, high)
+            scan.pair(x, y, off[excess + 2], decay[decay_row[t], 1:], twice, excess + 1, low, high)
         x, y = y, x
-        if (t - top) % CHUNK == 0:
-            low, high, largest = fit_window(x, row[1:], low, high)
+        if (t - top) % scan.CHUNK == 0:
+            low, high, largest = scan.fit_window(x, row[1:], low, high)
             if largest == 0.0:
                 probability[t:] = 0.0
                 return
-            if not (1.0 / ROOM < largest < ROOM):
+            if not (1.0 / scan.ROOM < largest < scan.ROOM):
                 scale += math.log(largest)
                 for i in range(low + 1, high + 2):
                     x[i] /= largest
 
 
-@numba.njit(cache=True, fastmath=REORDER)
+@numba.njit(cache=True, fastmath=scan.REORDER)
 def _lone_dot(left, right, root, excess, low, high):
     """Return the sum over cells of left * (lone rank, transposed, applied to right), without ageing."""
     a = left[low + 1 : high + 2]

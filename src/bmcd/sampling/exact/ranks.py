@@ -96,18 +96,15 @@ def hit_and_run(members, data, rho, beta, upwards, key, chain, sweep, round_, ra
     is_clicked = np.zeros(n, np.bool_)
     unclicked, start = np.empty(n, np.int64), np.empty(n + 1, np.int64)
     order, pool = np.empty(n, np.int64), np.empty(n, np.int64)
-    for i in range(members.size):
-        user = members[i]
+    for user in members:
         clicked = data.user_items[data.user_start[user] : data.user_start[user + 1]]
-        for j in range(clicked.size):
-            is_clicked[clicked[j]] = True
+        is_clicked[clicked] = True
         size = 0
         for item in range(n):
             if not is_clicked[item]:
                 unclicked[size] = item
                 size += 1
-        for j in range(clicked.size):
-            is_clicked[clicked[j]] = False
+        is_clicked[clicked] = False
         open_stream(stream, key, chain, sweep, user, HIT_AND_RUN + ROUND_STRIDE * round_)
         row = ranks[user]
         hit_and_run_block(stream, clicked, 0, row, rho, data.scale, 2.0 * beta, upwards, start, order, pool)

@@ -44,12 +44,9 @@ def cost_matrix(ranks, members, scale):
     for item in range(n):
         counts = cost[item]
         total_below, number = 0.0, 0.0  # sum of g, and how many, at ranks < r
-        total, everyone = 0.0, 0.0
+        total = (counts * scale).sum()
         for r in range(n):
-            total += counts[r] * scale[r]
-            everyone += counts[r]
-        for r in range(n):
-            below[r] = scale[r] * number - total_below + (total - total_below) - scale[r] * (everyone - number)
+            below[r] = scale[r] * number - total_below + (total - total_below) - scale[r] * (members.size - number)
             total_below += counts[r] * scale[r]
             number += counts[r]
         cost[item] = below
@@ -86,12 +83,9 @@ def swap_pass(stream, cost, rho, beta, n_proposals):
 @numba.njit(cache=True, nogil=True)
 def mark_exactly_one(data, a, b, mark):
     """Mark users who clicked exactly one of items a and b; called again, it clears the marks."""
-    users_a = data.item_users[data.item_start[a] : data.item_start[a + 1]]
-    users_b = data.item_users[data.item_start[b] : data.item_start[b + 1]]
-    for i in range(users_a.size):
-        mark[users_a[i]] = not mark[users_a[i]]
-    for i in range(users_b.size):
-        mark[users_b[i]] = not mark[users_b[i]]
+    for item in (a, b):
+        for i in range(data.item_start[item], data.item_start[item + 1]):
+            mark[data.item_users[i]] = not mark[data.item_users[i]]
 
 
 @numba.njit(cache=True, nogil=True)
@@ -103,8 +97,7 @@ def relabel_change(data, ranks, labels, cluster, rho, scale, a, b, mark):
     """
     change = 0.0
     ga, gb = scale[rho[a] - 1], scale[rho[b] - 1]
-    for which in range(2):
-        item = a if which == 0 else b
+    for item in (a, b):
         for i in range(data.item_start[item], data.item_start[item + 1]):
             user = data.item_users[i]
             if labels[user] == cluster and mark[user]:
@@ -134,8 +127,7 @@ def relabel_pass(stream, data, ranks, labels, members, cluster, rho, beta, n_pro
         if change <= 0.0 or uniform(stream) < math.exp(-beta * change):
             rho[a], rho[b] = rho[b], rho[a]
             item_at[low], item_at[high] = b, a
-            for i in range(members.size):
-                user = members[i]
+            for user in members:
                 if not mark[user]:
                     ranks[user, a], ranks[user, b] = ranks[user, b], ranks[user, a]
             n_accepted += 1
@@ -147,8 +139,7 @@ def relabel_pass(stream, data, ranks, labels, members, cluster, rho, beta, n_pro
 def shuffle(stream, rho):
     """Draw a uniformly random ranking: the consensus of an empty cluster comes from the prior."""
     n = rho.size
-    for item in range(n):
-        rho[item] = item + 1
+    rho[:] = np.arange(1, n + 1)
     for item in range(n - 1, 0, -1):
         other = uniform_below(stream, item + 1)
         rho[item], rho[other] = rho[other], rho[item]

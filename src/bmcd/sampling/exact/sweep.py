@@ -91,8 +91,8 @@ def move_consensus_and_ranks(state, c, members, data, effort, mark, key, chain, 
         n_proposed += n_relabels + n_swaps
         hit_and_run(members, data, rho, beta, round_ % 2 == 0, key, chain, sweep, round_, state.ranks)
     distance = 0.0
-    for i in range(members.size):
-        row = state.ranks[members[i]]
+    for user in members:
+        row = state.ranks[user]
         for item in range(n_items):
             distance += abs(data.scale[row[item] - 1] - data.scale[rho[item] - 1])
     return n_proposed, n_accepted, distance

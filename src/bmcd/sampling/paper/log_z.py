@@ -23,7 +23,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bmcd.mallows import closed_forms, counting
-from bmcd.mallows.counting import permanent_over_subsets
 from bmcd.mallows.footrule_scan import scan_both_halves
 from bmcd.sampling.paper.log_z_table import make_table
 
@@ -69,12 +68,6 @@ def choose_method(distance: str, scale: NDArray[np.float64], max_alpha: float | 
 
 
 @numba.njit(cache=True, nogil=True)
-def _log1mexp(x):
-    """Return log(1 - exp(-x)) for x > 0 (Maechler 2012: switch at log 2)."""
-    return math.log(-math.expm1(-x)) if x < 0.6931471805599453 else math.log1p(-math.exp(-x))
-
-
-@numba.njit(cache=True, nogil=True)
 def log_z_at(source, alpha):
     """Return log Z_n(alpha) for 0 < alpha <= max_alpha; ``source`` is a `LogZMethod`."""
     n = source.n_items
@@ -84,29 +77,13 @@ def log_z_at(source, alpha):
     if source.method == SCAN:
         return scan_both_halves(source.gaps, theta, False)[0]
     if source.method == INVERSIONS:
-        if theta < 1e-290:
-            return math.lgamma(n + 1.0)
-        total, first = 0.0, _log1mexp(theta)
-        for j in range(2, n + 1):
-            total += _log1mexp(j * theta) - first
-        return total
+        return closed_forms.kendall(n, theta)[0]
     if source.method == CYCLES:
-        total, q = 0.0, math.exp(-theta)
-        for j in range(1, n):
-            total += math.log1p(j * q)
-        return total
+        return closed_forms.cayley(n, theta)[0]
     if source.method == COUNTS:
-        counts = source.log_counts
-        top = 0.0
-        for d in range(counts.size):
-            top = max(top, counts[d] - theta * d)
-        total = 0.0
-        for d in range(1, counts.size):
-            total += math.exp(counts[d] - theta * d - top)
-        # Distance 0 has weight 1; log1p keeps a log Z near 0 exact.
-        return math.log1p(total) if top == 0.0 else top + math.log(total + math.exp(-top))
+        return closed_forms.from_log_counts(source.log_counts, theta)[0]
     if source.method == SUBSETS:
-        return math.log1p(permanent_over_subsets(n, theta)[0])
+        return math.log1p(counting.permanent_over_subsets(n, theta)[0])
     x = math.log1p(alpha / source.alpha_unit)
     interval = min(int(x / source.knot_step), source.coefficients.shape[0] - 1)
     row = source.coefficients[interval]
