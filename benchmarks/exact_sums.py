@@ -1,27 +1,24 @@
 """How long the exact sums take: `make bench`, or python benchmarks/exact_sums.py.
 
-Every figure is the best of several runs on one thread, which is what a quiet machine would give; the ratios
-compare things measured in the same run, and mean more than the seconds.
+Every figure is the best of several runs on one thread, which is what a quiet machine would give. The ratios compare
+things measured in the same run, and mean more than the seconds.
 """
 
 from __future__ import annotations
 
-import os
 import platform
 import subprocess
 import sys
 import time
 from collections.abc import Callable
 
-os.environ["NUMBA_NUM_THREADS"] = "1"
-
 import numpy as np
 
 import bmcd
-from bmcd.mallows import scan_users
 from bmcd.mallows.footrule_scan import sample_scan
 from bmcd.mallows.latent.scan import cluster_tables, shared_tables
 from bmcd.mallows.latent.slow_twin import slow_log_likelihood
+from bmcd.mallows.latent.users import ClickedItems, log_likelihoods, redraw, top_probabilities
 from bmcd.mallows.rank_scale import scale_gaps, scale_values
 from bmcd.system.streams import stream_key
 
@@ -29,7 +26,7 @@ USERS = 1024
 
 
 def best(function: Callable[[], object], repeats: int = 7) -> float:
-    """Seconds of the fastest of several calls, after one that compiles."""
+    """Return the seconds of the fastest of several calls, after one that compiles."""
     function()
     times = []
     for _ in range(repeats):
@@ -39,26 +36,26 @@ def best(function: Callable[[], object], repeats: int = 7) -> float:
     return min(times)
 
 
-def users(n: int, alpha: float, typical: bool, mean_clicks: float) -> tuple[np.ndarray, np.ndarray]:
-    """Clicks of users drawn from the model itself (typical), or at random (a cluster they do not belong to)."""
+def users(n: int, alpha: float, typical: bool, mean_clicks: float) -> ClickedItems:
+    """Return clicks of users drawn from the model itself (typical), or at random, as of another cluster."""
     rng = np.random.default_rng(0)
     n_clicked = np.clip(rng.poisson(mean_clicks, USERS), 1, n)
     ranks = sample_scan(scale_gaps(n), alpha / n if typical else 0.0, USERS, rng)
     clicked = [np.flatnonzero(row <= c) for row, c in zip(ranks, n_clicked, strict=True)]
-    return np.concatenate([[0], np.cumsum([c.size for c in clicked])]), np.concatenate(clicked)
+    return ClickedItems(np.concatenate([[0], np.cumsum([c.size for c in clicked])]), np.concatenate(clicked))
 
 
 def per_user(n: int, alpha: float, typical: bool, scale: str = "linear", mean_clicks: float = 9) -> list[float]:
-    """Microseconds per user and cluster: log_likelihood, top_probabilities (k = 10), draw."""
-    indptr, indices = users(n, alpha, typical, mean_clicks)
+    """Return microseconds per user and cluster: log-likelihood, top-10 probabilities, draw of a ranking."""
+    clicks = users(n, alpha, typical, mean_clicks)
     shared, rho = shared_tables(scale_gaps(n, scale)), np.arange(1, n + 1)
     cluster = cluster_tables(shared, alpha)
     likelihood, top, draws = np.empty(USERS), np.empty((USERS, n)), np.empty((USERS, n), np.int64)
     everyone, key = np.arange(USERS), stream_key(0)
     calls: list[Callable[[], object]] = [
-        lambda: scan_users.log_likelihoods(indptr, indices, rho, shared, cluster, likelihood),
-        lambda: scan_users.top_probabilities(indptr, indices, rho, 10, shared, cluster, top),
-        lambda: scan_users.sample_rankings(indptr, indices, everyone, rho, shared, cluster, key, draws),
+        lambda: log_likelihoods(everyone, clicks, rho, shared, cluster, likelihood),
+        lambda: top_probabilities(everyone, clicks, rho, 10, shared, cluster, top),
+        lambda: redraw(everyone, clicks, rho, shared, cluster, key, 0, 0, 0, draws),
     ]
     return [best(call) / USERS * 1e6 for call in calls]
 
@@ -80,8 +77,8 @@ def main() -> None:
     small, large = per_user(200, 3.0, False), per_user(800, 3.0, False)
     ratios = ", ".join(f"{y / x:.1f}" for x, y in zip(small, large, strict=True))
     print(f"\nfour times the items (800 against 200): {ratios} times as long (16 would be n^2)")
-    indptr, indices = users(200, 3.0, False, 9)
-    slow = best(lambda: slow_log_likelihood(set((indices[: indptr[1]] + 1).tolist()), scale_values(200), 3.0), 3)
+    start, items = users(200, 3.0, False, 9)
+    slow = best(lambda: slow_log_likelihood(set((items[: start[1]] + 1).tolist()), scale_values(200), 3.0), 3)
     print(f"slow twin in plain Python against compiled, n = 200: {slow * 1e6 / small[0]:.0f} times")
 
     print("\nlog_partition      n    milliseconds")

@@ -1,4 +1,4 @@
-"""The paper's simulation study: rankings drawn from a Mallows mixture, of which only the clicks are shown."""
+"""Simulate clicks as in the paper's study: rankings from a Mallows mixture, of which only the top is shown."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from bmcd.clicks.table import Clicks
 from bmcd.errors import InputError
+from bmcd.mallows.checks import alpha_by_cluster
 from bmcd.mallows.distances import check_ranks
 from bmcd.mallows.latent.exact import log_likelihood, top_probabilities
 from bmcd.mallows.sampling import sample
 
-# The third consensus of the paper's simulation. The paper prints 49 numbers: 17 is missing. It is appended
-# here at the end, which leaves the printed ones as they are.
+# The third consensus of the paper's simulation. The paper prints 49 numbers: 17 is missing. It is appended here,
+# which leaves the printed ones as they are.
 _PAPER_RHO_3 = """
 39 36 11 1 13 12 8 48 20 49 29 32 22 28 19 5 42 18 15 7 6 27 24 16 46 4 21 26 34 44 25 43 41 38 35 37 45 2 14
 50 40 47 9 23 30 31 3 10 33 17
@@ -22,7 +23,7 @@ _PAPER_RHO_3 = """
 
 
 def paper_consensuses() -> NDArray[np.int64]:
-    """The three consensus rankings of the paper's study, 50 items each: upwards, downwards, and mixed.
+    """Return the three consensus rankings of the paper's study, 50 items each: upwards, downwards, and mixed.
 
     >>> paper_consensuses()[:, :4].tolist()
     [[1, 2, 3, 4], [50, 49, 48, 47], [39, 36, 11, 1]]
@@ -49,7 +50,7 @@ class Simulation:
     """The spacing of the ranks."""
 
     def next_items(self, k: int) -> Clicks:
-        """The truth to predict: each user's next k items, with ranks c_j + 1, ..., c_j + k, as `Clicks`.
+        """Return the truth to predict: each user's next k items, with ranks c_j + 1, ..., c_j + k, as `Clicks`.
 
         >>> simulation = simulate(n_users=30, seed=1)
         >>> simulation.next_items(5).n_clicks
@@ -61,7 +62,7 @@ class Simulation:
         return Clicks.from_matrix((self.ranks > n_clicked) & (self.ranks <= n_clicked + k))
 
     def true_memberships(self) -> NDArray[np.float64]:
-        """P(user belongs to cluster | clicks) with the true parameters, users x clusters.
+        """Return P(user belongs to cluster | clicks) with the true parameters, users x clusters.
 
         >>> simulate(n_users=30, seed=1).true_memberships().sum(axis=1).round(9).max()
         np.float64(1.0)
@@ -73,9 +74,9 @@ class Simulation:
         return weight
 
     def true_probabilities(self, k: int) -> NDArray[np.float64]:
-        """P(item among the user's next k | clicks) with the true parameters, users x items: the limit.
+        """Return P(item among the user's next k | clicks) with the true parameters, users x items.
 
-        No method can, on average, rank items better than by these. Clicked items have 0.
+        On average no method can rank items better than by these. Clicked items have 0.
 
         >>> simulate(n_users=30, seed=1).true_probabilities(5).sum().round(9)
         np.float64(150.0)
@@ -150,12 +151,7 @@ def simulate(
         if rho.shape[1] != n_items:
             raise InputError(f"consensuses rank {rho.shape[1]} items, but n_items is {n_items}.")
     n_clusters = rho.shape[0]
-    scales = np.asarray(alpha, dtype=np.float64)
-    if scales.ndim > 1 or (scales.ndim == 1 and scales.size != n_clusters):
-        raise InputError(
-            f"alpha has shape {scales.shape}: pass one number, or one for each of {n_clusters} clusters."
-        )
-    scales = np.broadcast_to(scales, (n_clusters,)).copy()
+    scales = alpha_by_cluster(alpha, n_clusters)
     labels = np.sort(np.arange(n_users) % n_clusters)
     ranking_seeds = _seeds(seed, 2 + n_clusters)[2:]
     ranks = np.concatenate(
@@ -173,5 +169,5 @@ def simulate(
 
 
 def _seeds(seed: int, size: int) -> list[int]:
-    """Unrelated seeds for the parts of a simulation; the first ones do not depend on how many there are."""
+    """Return unrelated seeds for the parts of a simulation; the first ones do not depend on how many there are."""
     return [int(child.generate_state(1, np.uint64)[0]) for child in np.random.SeedSequence(seed).spawn(size)]

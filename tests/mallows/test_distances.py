@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bmcd.errors import InputError
 from bmcd.mallows import distances
 from bmcd.mallows.distances import DISTANCES, check_ranks, distance
 from bmcd.mallows.enumeration import slow_distance
@@ -121,7 +122,7 @@ def test_a_stretched_scale_gives_floats():
 def test_wrong_ranks_are_refused(ranks, message):
     with pytest.raises(ValueError, match=message) as caught:
         distance(ranks, [1, 2, 3])
-    assert type(caught.value) is ValueError
+    assert type(caught.value) is InputError
 
 
 def test_wrong_rho_and_shapes_are_refused():

@@ -10,7 +10,7 @@ from bmcd.errors import InputError, StoreError
 from bmcd.mallows import estimation
 from bmcd.prediction.predictor import Predictor
 from bmcd.sampling.diagnostics import verdict
-from bmcd.sampling.paper import log_z_table as paper_partition
+from bmcd.sampling.paper import log_z_table
 from bmcd.sampling.posterior import sample_posterior
 from bmcd.sampling.priors import Priors
 from bmcd.sampling.run import Run
@@ -72,9 +72,9 @@ def test_the_truth_is_found_on_the_papers_simulation():
 
 def test_estimates_of_log_z_are_owned_up_to(monkeypatch):
     """Spearman on 21 items: log Z is estimated, and draws and verdict say how well; on 20 it is not."""
-    monkeypatch.setattr(paper_partition, "KNOTS", 8)
+    monkeypatch.setattr(log_z_table, "KNOTS", 8)
     monkeypatch.setattr(estimation, "BUDGET", 1_000_000)
-    paper_partition._table.cache_clear()
+    log_z_table.make_table.cache_clear()
     clicks = bmcd.simulate(n_users=30, n_items=21, consensuses=2, mean_clicks=3, seed=1).clicks
     draws = sample_posterior(clicks, 2, Run(**SHORT | {"thin": 10}), distance="spearman", sampler="paper")
     found = re.search(
@@ -83,7 +83,7 @@ def test_estimates_of_log_z_are_owned_up_to(monkeypatch):
     assert 0 < float(found[1]) < 0.2
     assert 0 < float(found[2]) < 1
     assert verdict(draws).text.endswith(draws.caveat)
-    paper_partition._table.cache_clear()
+    log_z_table.make_table.cache_clear()
     assert sample_posterior(clicks, 2, Run(**SHORT), distance="kendall", sampler="paper").caveat == ""
 
 

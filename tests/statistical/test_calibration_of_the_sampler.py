@@ -6,7 +6,7 @@ from scipy import sparse, stats
 
 from bmcd.mallows import distance, sample
 from bmcd.mallows.latent.scan import cluster_tables, shared_tables
-from bmcd.sampling.exact.labels import likelihoods
+from bmcd.mallows.latent.users import log_likelihoods
 from bmcd.sampling.exact.sampler import ExactSampler
 from bmcd.sampling.exact.sweep import Effort
 from bmcd.sampling.priors import Priors
@@ -35,7 +35,7 @@ def quantities(state, data):
     log_z = np.array([table.log_z for table in tables])
     log_p = np.empty((N_CLUSTERS, N_USERS))
     for c in range(N_CLUSTERS):
-        likelihoods(np.arange(N_USERS), data, state.rho[c], SHARED, tables[c], log_p[c])
+        log_likelihoods(np.arange(N_USERS), data, state.rho[c], SHARED, tables[c], log_p[c])
     log_joint = ((np.log(state.tau) - log_z)[state.labels] - state.alpha[state.labels] / N_ITEMS * d).sum() + (
         -PRIORS.rate * state.alpha + (PRIORS.concentration - 1) * np.log(state.tau)
     ).sum()

@@ -9,12 +9,10 @@ it shows is where it stops falling fast. The elbow can be anywhere in a curve wi
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numba
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -200,7 +198,7 @@ def choose_n_clusters(
         )
     within: dict[int, Floats] = {}
     by_draw: dict[int, Floats] = {}
-    with open_candidate_progress(progress, numbers) as bar, _numba_threads(n_threads):
+    with open_candidate_progress(progress, numbers) as bar:
         for c in numbers:
             if bar is not None:
                 bar.start(c)
@@ -210,7 +208,7 @@ def choose_n_clusters(
                 # A candidate with fewer draws than the others cannot be compared with them.
                 raise Interrupted(f"stopped by Ctrl-C at {c} clusters; no candidate is recommended.")
             within[c] = fitted.within_distance
-            by_draw[c] = log_likelihood_by_draw(held_out, fitted)
+            by_draw[c] = log_likelihood_by_draw(held_out, fitted, n_threads)
     inertia = kmeans_inertia(clicks, numbers, seed)
     table = criteria_table(by_draw, within, inertia)
     mwcd = {c: float(table["mwcd"].loc[c]) for c in numbers}
@@ -284,19 +282,3 @@ def _check_candidates(candidates: Iterable[int]) -> list[int]:
     if twice := sorted({c for c in numbers if numbers.count(c) > 1}):
         raise InputError(f"candidates must differ, but {', '.join(map(str, twice))} is there more than once.")
     return sorted(numbers)
-
-
-@contextmanager
-def _numba_threads(n_threads: int | None) -> Iterator[None]:
-    """Let the exact sums over users, here and in the warm start, use no more threads than the chains.
-
-    These are many short parallel loops. Where other programs use the same cores, numba's threads wait for each
-    other in each loop, up to a hundred times longer than the work takes; a single thread does not wait.
-    """
-    before = numba.get_num_threads()
-    try:
-        if n_threads is not None:
-            numba.set_num_threads(max(1, min(n_threads, before)))
-        yield
-    finally:
-        numba.set_num_threads(before)

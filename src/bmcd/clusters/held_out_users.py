@@ -42,7 +42,7 @@ def split_users(clicks: Clicks, holdout: float, seed: int) -> tuple[Clicks, Clic
     return training, held_out
 
 
-def log_likelihood_by_draw(clicks: Clicks, draws: Draws) -> Floats:
+def log_likelihood_by_draw(clicks: Clicks, draws: Draws, n_threads: int | None = None) -> Floats:
     """Return log sum_c tau_c P(A_j | rho_c, alpha_c), users x chains x draws."""
     shape = (clicks.n_users, draws.n_draws, draws.problem.n_clusters)
     log_mixture = np.empty((clicks.n_users, draws.n_chains, draws.n_draws))
@@ -53,6 +53,7 @@ def log_likelihood_by_draw(clicks: Clicks, draws: Draws) -> Floats:
             draws.rho[chain].reshape(-1, clicks.n_items),
             draws.alpha[chain].reshape(-1),
             rank_scale=draws.problem.options["rank_scale"],
+            n_threads=n_threads,
         ).reshape(shape)
         with np.errstate(divide="ignore"):  # a tau that has underflowed to 0
             log_tau = np.log(draws.tau[chain])

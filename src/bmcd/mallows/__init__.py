@@ -1,4 +1,4 @@
-"""The Mallows model on rankings: distances, partition functions, draws, and exact sums over latent rankings.
+"""The Mallows model on rankings: distances, partition functions, draws, exact sums. Knows nothing of `Clicks`.
 
 Rank 1 is best everywhere. The model is P(r) = exp(-alpha / n * d(r, rho)) / Z_n(alpha).
 """

@@ -1,6 +1,6 @@
-"""Log partition function and mean distance by clever counting: spearman (n <= 20), ulam (n <= 80).
+"""log Z and E[d] by counting: spearman (n <= 20) over subsets, ulam (n <= 80) over partitions of n.
 
-No checks here; `bmcd.mallows.partition` checks and dispatches.
+There are no checks here; `bmcd.mallows.partition` checks and dispatches.
 """
 
 # Numba kernels carry no annotations: arrays in them are untyped on purpose.
@@ -15,14 +15,12 @@ from numpy.typing import NDArray
 
 from bmcd.mallows.closed_forms import from_log_counts
 
-__all__ = ["SPEARMAN_LIMIT", "ULAM_LIMIT", "spearman", "ulam", "ulam_log_counts"]
-
 SPEARMAN_LIMIT = 20
 ULAM_LIMIT = 80
 
 
 def spearman(n: int, theta: float) -> tuple[float, float]:
-    """(log Z, E[d]) for d = sum of squared rank differences, n <= SPEARMAN_LIMIT.
+    """Return (log Z, E[d]) for d = sum of squared rank differences, n <= SPEARMAN_LIMIT.
 
     Z is the permanent of exp(-theta (t - i)^2), summed over subsets: f[S] is the weight of giving the ranks
     in S to the first |S| items, f[S] = sum_{i in S} f[S without i] exp(-theta (|S| - i)^2). All terms are
@@ -31,13 +29,13 @@ def spearman(n: int, theta: float) -> tuple[float, float]:
     >>> [round(value, 12) for value in spearman(2, 0.0)]
     [0.69314718056, 1.0]
     """
-    others, moment = _permanent_over_subsets(n, theta)
+    others, moment = permanent_over_subsets(n, theta)
     return float(np.log1p(others)), float(moment / (1 + others))
 
 
 @numba.njit(cache=True)
-def _permanent_over_subsets(n, theta):
-    """Weight of all permutations but the identity, and sum of weight times distance.
+def permanent_over_subsets(n, theta):
+    """Return the weight of all permutations but the identity, and the sum of weight times distance.
 
     The identity's weight 1 is left out of `weight` and put back where it is used (the set is 1..k), so
     that a Z barely above 1 keeps its digits.
@@ -76,17 +74,18 @@ def _permanent_over_subsets(n, theta):
 
 
 def ulam(n: int, theta: float) -> tuple[float, float]:
-    """(log Z, E[d]) for d = n minus the longest increasing subsequence, n <= ULAM_LIMIT.
+    """Return (log Z, E[d]) for d = n minus the longest increasing subsequence, n <= ULAM_LIMIT.
 
     >>> [round(value, 12) for value in ulam(3, 0.0)]  # distances 0, 1, 1, 1, 1, 2
     [1.791759469228, 1.0]
     """
-    return from_log_counts(ulam_log_counts(n), theta)
+    log_z, mean = from_log_counts(ulam_log_counts(n), theta)
+    return log_z, mean
 
 
 @cache
 def ulam_log_counts(n: int) -> NDArray[np.float64]:
-    """log of the number of permutations at Ulam distance d = 0..n-1 from the identity.
+    """Return the log number of permutations at Ulam distance d = 0..n-1 from the identity.
 
     By the Robinson-Schensted correspondence (Schensted 1961) it is the sum of (f^lambda)^2 over the
     partitions lambda of n with largest part n - d, where f^lambda = n! / product of hook lengths (Frame,
@@ -105,11 +104,11 @@ def ulam_log_counts(n: int) -> NDArray[np.float64]:
 
 @numba.njit(cache=True)
 def _largest_part_law(n, factorial):
-    """share[l] = sum over partitions of n with largest part l of n! / hooks^2 (the Plancherel measure).
+    """Return share[l], the sum over partitions of n with largest part l of n! / hooks^2 (the Plancherel measure).
 
-    A diagram is built from its shortest row upwards: a hook looks at its own row and at the rows below, so
-    a new, longer row on top leaves the hooks of the others as they are. `column[j]` counts rows longer
-    than j. Doubles suffice: hooks <= n! < 1e308 for n <= 170.
+    A diagram is built from its shortest row upwards. A hook reaches over its own row and the rows below, so a new,
+    longer row on top leaves the hooks of the others as they are. `column[j]` counts rows longer than j. Doubles
+    suffice: hooks <= n! < 1e308 for n <= 170.
     """
     share = np.zeros(n + 1)
     column = np.zeros(n + 1, np.int64)

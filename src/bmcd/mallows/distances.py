@@ -1,16 +1,16 @@
-"""Six right-invariant distances between rankings, over many rankings at once.
+"""Six right-invariant distances between rankings, for many rankings at once.
 
-A ranking is a vector of ranks: entry i is the rank of item i, ranks run from 1 (best) to n. All six
-distances are right-invariant: relabelling the items of both rankings alike changes nothing, so each of
-them is a function of sigma = r o rho^-1 alone, where sigma[t] is the rank that r gives to the item whose
-rank in rho is t. The catalogue, with the names used here, is in Diaconis (1988), "Group Representations in
-Probability and Statistics", chapter 6B.
+A ranking is a vector of ranks: entry i is the rank of item i, ranks run from 1 (best) to n. All six distances are
+right-invariant: they do not change when the items of both rankings are relabelled alike. Each of them is therefore
+a function of sigma = r o rho^-1 alone, where sigma[t] is the rank that r gives to the item whose rank in rho is t.
+Diaconis (1988), "Group Representations in Probability and Statistics", chapter 6B, has the catalogue with the names
+used here.
 """
 
 # Numba kernels carry no annotations: arrays in them are untyped on purpose.
 # mypy: disable-error-code="no-untyped-def"
 
-from collections.abc import Callable
+from typing import Any, cast
 
 import numba
 import numpy as np
@@ -19,30 +19,21 @@ from numpy.typing import ArrayLike, NDArray
 from bmcd.errors import InputError
 from bmcd.mallows.rank_scale import scale_values
 
-__all__ = [
-    "DISTANCES",
-    "cayley",
-    "check_distance",
-    "check_ranks",
-    "distance",
-    "footrule",
-    "hamming",
-    "kendall",
-    "spearman",
-    "ulam",
-]
-
 DISTANCES = ("footrule", "spearman", "kendall", "cayley", "hamming", "ulam")
+FOOTRULE, SPEARMAN, KENDALL, CAYLEY, HAMMING, ULAM = range(6)  # what compiled code calls them
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
+Result = Integers | np.int64  # one number for two single rankings
+AnyArray = NDArray[Any]
+Flags = NDArray[np.bool_]
 
 
 # ---------------------------------------------------------------------------------------------- checks
 
 
 def check_ranks(ranks: ArrayLike, name: str = "ranks") -> Integers:
-    """Rankings as an int64 array of shape (..., n), or a ValueError that says what is wrong, and where.
+    """Return rankings as an int64 array of shape (..., n), or refuse them with what is wrong and where.
 
     The last axis runs over the items; each row must hold every rank 1..n once. Costs a sort per row.
 
@@ -51,7 +42,7 @@ def check_ranks(ranks: ArrayLike, name: str = "ranks") -> Integers:
     >>> check_ranks([[1, 2], [0, 1]])
     Traceback (most recent call last):
         ...
-    ValueError: ranks[1] = [0, 1] holds 0: ranks start at 1 (1 is best), so add 1 if yours start at 0
+    bmcd.errors.InputError: ranks[1] = [0, 1] holds 0: ranks start at 1 (1 is best), so add 1 if yours start at 0
     """
     try:
         given = np.asarray(ranks)
@@ -63,20 +54,11 @@ def check_ranks(ranks: ArrayLike, name: str = "ranks") -> Integers:
         raise InputError(f"{name} has type {given.dtype}: give whole numbers, 1 for the best item, 2, ..., n")
     n = given.shape[-1]
     if given.dtype.kind == "f":
-        _refuse_entry(
-            given,
-            ~np.isfinite(given),
-            name,
-            "every item needs a rank; leave items without one out of the data",
-        )
+        unranked = "every item needs a rank; leave items without one out of the data"
+        _refuse_entry(given, ~np.isfinite(given), name, unranked)
         _refuse_entry(given, given != np.floor(given), name, "ranks are whole numbers; break ties first")
     # Range before the cast: a float such as 1e300 does not fit in an int64.
-    _refuse_row(
-        given,
-        given < 1,
-        name,
-        "ranks start at 1 (1 is best), so add 1 if yours start at 0",
-    )
+    _refuse_row(given, given < 1, name, "ranks start at 1 (1 is best), so add 1 if yours start at 0")
     _refuse_row(given, given > n, name, f"with {n} items the ranks are 1..{n}")
     checked = given.astype(np.int64)
     ordered = np.sort(checked, axis=-1)
@@ -90,19 +72,13 @@ def _where(name: str, index: tuple[int, ...]) -> str:
     return f"{name}[{', '.join(map(str, index))}]" if index else name
 
 
-def _refuse_entry(given: NDArray[np.generic], bad: NDArray[np.bool_], name: str, advice: str) -> None:
+def _refuse_entry(given: AnyArray, bad: Flags, name: str, advice: str) -> None:
     if bad.any():
         index = tuple(int(i) for i in np.argwhere(bad)[0])
         raise InputError(f"{_where(name, index)} is {given[index]}: {advice}")
 
 
-def _refuse_row(
-    given: NDArray[np.generic],
-    bad: NDArray[np.bool_],
-    name: str,
-    advice: str,
-    shown: NDArray[np.generic] | None = None,
-) -> None:
+def _refuse_row(given: AnyArray, bad: Flags, name: str, advice: str, shown: AnyArray | None = None) -> None:
     if bad.any():
         index = tuple(int(i) for i in np.argwhere(bad)[0])
         row = (given if shown is None else shown)[index[:-1]]
@@ -117,7 +93,8 @@ def check_distance(distance: str, rank_scale: ArrayLike = "linear") -> None:
     >>> check_distance("spearmann")
     Traceback (most recent call last):
         ...
-    ValueError: distance is 'spearmann': choose one of footrule, spearman, kendall, cayley, hamming, ulam
+    bmcd.errors.InputError: distance is 'spearmann': choose one of footrule, spearman, kendall, cayley, hamming,
+    ulam
     """
     if distance not in DISTANCES:
         raise InputError(f"distance is {distance!r}: choose one of {', '.join(DISTANCES)}")
@@ -149,77 +126,77 @@ def _check_pair(ranks: ArrayLike, rho: ArrayLike) -> tuple[Integers, Integers]:
 # ------------------------------------------------------------------------------------------- distances
 
 
-def footrule(ranks: ArrayLike, rho: ArrayLike) -> Integers | np.int64:
-    """Sum over items of |r_i - rho_i| (Spearman's footrule; Diaconis and Graham 1977). O(n) a ranking.
+def footrule(ranks: ArrayLike, rho: ArrayLike) -> Result:
+    """Return the sum over items of |r_i - rho_i| (Spearman's footrule; Diaconis and Graham 1977). O(n) a ranking.
 
     >>> int(footrule([1, 2, 3], [3, 1, 2]))
     4
     """
     r, consensus = _check_pair(ranks, rho)
-    return np.sum(np.abs(r - consensus), axis=-1)  # type: ignore[no-any-return]
+    return cast(Result, np.abs(r - consensus).sum(axis=-1))
 
 
-def spearman(ranks: ArrayLike, rho: ArrayLike) -> Integers | np.int64:
-    """Sum over items of (r_i - rho_i)^2 (Spearman 1904; Mallows 1957). O(n) a ranking.
+def spearman(ranks: ArrayLike, rho: ArrayLike) -> Result:
+    """Return the sum over items of (r_i - rho_i)^2 (Spearman 1904; Mallows 1957). O(n) a ranking.
 
     >>> int(spearman([1, 2, 3], [3, 1, 2]))
     6
     """
     r, consensus = _check_pair(ranks, rho)
-    return np.sum((r - consensus) ** 2, axis=-1)  # type: ignore[no-any-return]
+    return cast(Result, ((r - consensus) ** 2).sum(axis=-1))
 
 
-def hamming(ranks: ArrayLike, rho: ArrayLike) -> Integers | np.int64:
-    """Number of items with r_i != rho_i. O(n) a ranking.
+def hamming(ranks: ArrayLike, rho: ArrayLike) -> Result:
+    """Return the number of items with r_i != rho_i. O(n) a ranking.
 
     >>> hamming([[1, 2, 3], [1, 3, 2]], [1, 2, 3])
     array([0, 2])
     """
     r, consensus = _check_pair(ranks, rho)
-    return np.count_nonzero(r != consensus, axis=-1).astype(np.int64)[()]  # type: ignore[no-any-return]
+    return cast(Result, (r != consensus).sum(axis=-1, dtype=np.int64))
 
 
-def kendall(ranks: ArrayLike, rho: ArrayLike) -> Integers | np.int64:
-    """Number of pairs of items that r and rho put in opposite order (Kendall 1938).
+def kendall(ranks: ArrayLike, rho: ArrayLike) -> Result:
+    """Return the number of pairs of items that r and rho put in opposite order (Kendall 1938).
 
     Counts the inversions of r o rho^-1 with a Fenwick tree, O(n log n) a ranking.
 
     >>> int(kendall([1, 2, 3], [3, 1, 2]))
     2
     """
-    return _by_composition(ranks, rho, _kendall_rows)
+    return _by_composition(ranks, rho, KENDALL)
 
 
-def cayley(ranks: ArrayLike, rho: ArrayLike) -> Integers | np.int64:
-    """Fewest swaps of two ranks that turn r into rho: n minus the cycles of r o rho^-1 (Cayley 1849).
+def cayley(ranks: ArrayLike, rho: ArrayLike) -> Result:
+    """Return the fewest swaps of two ranks that turn r into rho (Cayley 1849).
 
-    O(n) a ranking.
+    It is n minus the number of cycles of r o rho^-1; O(n) a ranking.
 
     >>> int(cayley([1, 2, 3], [3, 1, 2]))
     2
     """
-    return _by_composition(ranks, rho, _cayley_rows)
+    return _by_composition(ranks, rho, CAYLEY)
 
 
-def ulam(ranks: ArrayLike, rho: ArrayLike) -> Integers | np.int64:
-    """Fewest items to take out and put back elsewhere to turn r into rho (Ulam 1972).
+def ulam(ranks: ArrayLike, rho: ArrayLike) -> Result:
+    """Return the fewest items to take out and put back elsewhere that turn r into rho (Ulam 1972).
 
-    n minus the longest increasing subsequence of r o rho^-1, found by patience sorting, O(n log n) a ranking.
+    It is n minus the longest increasing subsequence of r o rho^-1, found by patience sorting; O(n log n) a ranking.
 
     >>> int(ulam([1, 2, 3], [3, 1, 2]))
     1
     """
-    return _by_composition(ranks, rho, _ulam_rows)
+    return _by_composition(ranks, rho, ULAM)
 
 
 def distance(
     ranks: ArrayLike, rho: ArrayLike, distance: str = "footrule", rank_scale: ArrayLike = "linear"
-) -> Integers | Floats | np.int64 | np.float64:
-    """Distance of each ranking in `ranks`, shape (..., n), to `rho`, which broadcasts against it.
+) -> Result | Floats | np.float64:
+    """Return the distance of each ranking in `ranks`, shape (..., n), to `rho`, which broadcasts against it.
 
-    Returns an array of shape (...), a scalar for two single rankings: int64, or float64 for the footrule
-    on a stretched rank scale, sum_i |g(r_i) - g(rho_i)| with g from `bmcd.mallows.rank_scale`.
-    `distance` is one of `DISTANCES`; costs are given at the function of that name.
+    The result has shape (...), and is a scalar for two single rankings. It is int64, or float64 for the footrule on
+    a stretched rank scale, sum_i |g(r_i) - g(rho_i)| with g from `bmcd.mallows.rank_scale`. `distance` is one of
+    `DISTANCES`; costs are given at the function of that name.
 
     >>> distance([[1, 2, 3], [3, 2, 1]], [1, 2, 3], "kendall")
     array([0, 3])
@@ -228,61 +205,65 @@ def distance(
     """
     check_distance(distance, rank_scale)
     if distance != "footrule" or (isinstance(rank_scale, str) and rank_scale == "linear"):
-        return _BY_NAME[distance](ranks, rho)
+        return _FUNCTIONS[DISTANCES.index(distance)](ranks, rho)
     r, consensus = _check_pair(ranks, rho)
     g = scale_values(r.shape[-1], rank_scale)
-    return np.sum(np.abs(g[r - 1] - g[consensus - 1]), axis=-1)  # type: ignore[no-any-return]
+    return cast(Floats | np.float64, np.abs(g[r - 1] - g[consensus - 1]).sum(axis=-1))
 
 
-_BY_NAME: dict[str, Callable[[ArrayLike, ArrayLike], Integers | np.int64]] = {
-    "footrule": footrule,
-    "spearman": spearman,
-    "kendall": kendall,
-    "cayley": cayley,
-    "hamming": hamming,
-    "ulam": ulam,
-}
+_FUNCTIONS = (footrule, spearman, kendall, cayley, hamming, ulam)  # in the order of DISTANCES
 
 
 # --------------------------------------------------------------------------------------------- kernels
 
 
-def _by_composition(ranks: ArrayLike, rho: ArrayLike, rows: Callable[[Integers], Integers]) -> Integers | np.int64:
+def _by_composition(ranks: ArrayLike, rho: ArrayLike, code: int) -> Result:
     """Apply a kernel to the rows of sigma = r o rho^-1, written with values 0..n-1."""
     r, consensus = np.broadcast_arrays(*_check_pair(ranks, rho))
     sigma = np.empty(r.shape, dtype=np.int64)
     np.put_along_axis(sigma, consensus - 1, r - 1, axis=-1)
-    n = r.shape[-1]
-    return rows(sigma.reshape(-1, n)).reshape(r.shape[:-1])[()]
+    out = np.empty(r.shape[:-1], dtype=np.int64)
+    _fill_distances(sigma.reshape(-1, r.shape[-1]), code, out.reshape(-1))
+    return cast(Result, out[()])
 
 
 @numba.njit(cache=True)
-def _kendall_rows(sigma):
-    size, n = sigma.shape
-    out = np.empty(size, np.int64)
-    tree = np.empty(n + 1, np.int64)
-    for row in range(size):
-        tree[:] = 0
-        inversions = 0
-        for t in range(n):
-            # Of the t values seen so far, those not below sigma[t] are inversions.
-            not_above = 0
-            k = sigma[row, t] + 1
-            while k > 0:
-                not_above += tree[k]
-                k -= k & -k
-            inversions += t - not_above
-            k = sigma[row, t] + 1
-            while k <= n:
-                tree[k] += 1
-                k += k & -k
-        out[row] = inversions
-    return out
+def _fill_distances(sigma, code, out):
+    n = sigma.shape[1]
+    scratch = np.empty(n + 1, np.int64)
+    for row in range(out.size):
+        if code == KENDALL:
+            out[row] = count_inversions(sigma[row], scratch)
+        elif code == CAYLEY:
+            out[row] = n - count_cycles(sigma[row], scratch)
+        else:
+            out[row] = n - longest_increasing(sigma[row], scratch)
+
+
+@numba.njit(cache=True)
+def count_inversions(sigma, tree):
+    """Return the number of inversions of the permutation sigma of 0..n-1; `tree` is scratch for n + 1 numbers."""
+    n = sigma.shape[0]
+    tree[: n + 1] = 0
+    inversions = 0
+    for t in range(n):
+        # Of the t values seen so far, those not below sigma[t] are inversions.
+        not_above = 0
+        k = sigma[t] + 1
+        while k > 0:
+            not_above += tree[k]
+            k -= k & -k
+        inversions += t - not_above
+        k = sigma[t] + 1
+        while k <= n:
+            tree[k] += 1
+            k += k & -k
+    return inversions
 
 
 @numba.njit(cache=True)
 def count_cycles(sigma, seen):
-    """Cycles of the permutation sigma of 0..n-1; `seen` is room to work in."""
+    """Return the number of cycles of the permutation sigma of 0..n-1; `seen` is scratch for n marks."""
     n = sigma.shape[0]
     seen[:n] = False
     cycles = 0
@@ -298,7 +279,7 @@ def count_cycles(sigma, seen):
 
 @numba.njit(cache=True)
 def longest_increasing(sigma, tops):
-    """Length of the longest increasing subsequence, by patience sorting; `tops` is room to work in."""
+    """Return the length of the longest increasing subsequence, by patience sorting; `tops` is scratch."""
     length = 0
     for value in sigma:
         low, high = 0, length
@@ -312,23 +293,3 @@ def longest_increasing(sigma, tops):
         if low == length:
             length += 1
     return length
-
-
-@numba.njit(cache=True)
-def _cayley_rows(sigma):
-    size, n = sigma.shape
-    out = np.empty(size, np.int64)
-    seen = np.empty(n, np.bool_)
-    for row in range(size):
-        out[row] = n - count_cycles(sigma[row], seen)
-    return out
-
-
-@numba.njit(cache=True)
-def _ulam_rows(sigma):
-    size, n = sigma.shape
-    out = np.empty(size, np.int64)
-    tops = np.empty(n, np.int64)
-    for row in range(size):
-        out[row] = n - longest_increasing(sigma[row], tops)
-    return out

@@ -1,7 +1,7 @@
 """Slow, obvious twins of the fast code: definitions taken literally, sums over all n! rankings.
 
-Nothing here is meant to be fast (n <= 8 or so). The tests compare every fast routine with these; read
-them first when a formula elsewhere looks like magic.
+Nothing here is meant to be fast (n <= 8 or so). The tests compare every fast routine with these. Read them first
+when a formula elsewhere looks like magic.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -9,17 +9,9 @@ from functools import cache
 from itertools import combinations, permutations
 from math import exp, fsum, log1p
 
-__all__ = [
-    "enumerate_rankings",
-    "expected_distance_enumerated",
-    "log_partition_enumerated",
-    "probabilities_enumerated",
-    "slow_distance",
-]
-
 
 def enumerate_rankings(n: int) -> Iterator[tuple[int, ...]]:
-    """Every ranking of n items: entry i is the rank of item i, 1 is best.
+    """Iterate over every ranking of n items: entry i is the rank of item i, 1 is best.
 
     >>> list(enumerate_rankings(2))
     [(1, 2), (2, 1)]
@@ -38,7 +30,7 @@ def _spearman(r: Sequence[int], rho: Sequence[int]) -> int:
 
 
 def _kendall(r: Sequence[int], rho: Sequence[int]) -> int:
-    """Pairs of items that the two rankings put in opposite order."""
+    """Count the pairs of items that the two rankings put in opposite order."""
     return sum((r[i] - r[j]) * (rho[i] - rho[j]) < 0 for i, j in combinations(range(len(r)), 2))
 
 
@@ -47,7 +39,7 @@ def _hamming(r: Sequence[int], rho: Sequence[int]) -> int:
 
 
 def _cayley(r: Sequence[int], rho: Sequence[int]) -> int:
-    """Swaps of two entries needed to turn r into rho: put one entry right at a time."""
+    """Count the swaps of two entries that turn r into rho, putting one entry right at a time."""
     now, swaps = list(r), 0
     for i, wanted in enumerate(rho):
         if now[i] != wanted:
@@ -58,7 +50,7 @@ def _cayley(r: Sequence[int], rho: Sequence[int]) -> int:
 
 
 def _ulam(r: Sequence[int], rho: Sequence[int]) -> int:
-    """Items to take out and put back elsewhere: n minus the longest run of items ordered alike by both."""
+    """Count the items to take out and put back elsewhere: all but the longest run that both order alike."""
     in_consensus_order = [rank for _, rank in sorted(zip(rho, r, strict=True))]
     longest: list[int] = []  # longest[i] = longest increasing subsequence ending at i
     for i, rank in enumerate(in_consensus_order):
@@ -76,7 +68,7 @@ _SLOW: dict[str, Callable[[Sequence[int], Sequence[int]], float]] = {
 
 
 def slow_distance(r: Sequence[int], rho: Sequence[int], name: str, g: Sequence[float] | None = None) -> float:
-    """Distance `name` between two rankings; g[t - 1] is the place of rank t on the footrule's scale.
+    """Return the distance `name` between two rankings; g[t - 1] is the place of rank t on the footrule's scale.
 
     >>> slow_distance((1, 2, 3), (3, 1, 2), "footrule"), slow_distance((1, 2, 3), (3, 1, 2), "cayley")
     (4, 2)
@@ -93,7 +85,7 @@ def _distances_to_identity(n: int, distance: str, g: tuple[float, ...] | None) -
 
 
 def log_partition_enumerated(n: int, alpha: float, distance: str, g: Sequence[float] | None = None) -> float:
-    """log of the sum over all rankings r of exp(-alpha / n * d(r, identity)).
+    """Return the log of the sum over all rankings r of exp(-alpha / n * d(r, identity)).
 
     >>> round(log_partition_enumerated(2, 2.0, "footrule"), 6)  # log(1 + exp(-2))
     0.126928
@@ -104,7 +96,7 @@ def log_partition_enumerated(n: int, alpha: float, distance: str, g: Sequence[fl
 
 
 def expected_distance_enumerated(n: int, alpha: float, distance: str, g: Sequence[float] | None = None) -> float:
-    """Mean distance to the consensus under the model.
+    """Return the mean distance to the consensus under the model.
 
     >>> expected_distance_enumerated(2, 0.0, "footrule")
     1.0
@@ -117,7 +109,7 @@ def expected_distance_enumerated(n: int, alpha: float, distance: str, g: Sequenc
 def probabilities_enumerated(
     rho: Sequence[int], alpha: float, distance: str, g: Sequence[float] | None = None
 ) -> dict[tuple[int, ...], float]:
-    """Probability of every ranking under the model with consensus rho.
+    """Return the probability of every ranking under the model with consensus rho.
 
     >>> probabilities_enumerated((2, 1), 0.0, "kendall")
     {(1, 2): 0.5, (2, 1): 0.5}

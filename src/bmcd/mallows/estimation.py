@@ -1,7 +1,7 @@
-"""Estimates of log Z and E[d] where no exact answer is within reach, with their standard errors.
+"""Estimates of log Z and E[d], with standard errors, where no exact answer is within reach.
 
-`importance` is annealed importance sampling, unbiased for Z and with a standard error from independent runs.
-`asymptotic` is the large-n limit used elsewhere in the literature, kept for comparison: its error is unknown.
+`importance` is annealed importance sampling, which is unbiased for Z and has a standard error from independent
+runs. `asymptotic` is the large-n limit that others use. It is kept for comparison; its error is unknown.
 """
 
 # Numba kernels carry no annotations: arrays in them are untyped on purpose.
@@ -15,19 +15,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bmcd.errors import InputError
-from bmcd.mallows.distances import DISTANCES, check_distance
+from bmcd.mallows.distances import DISTANCES, FOOTRULE, ULAM, check_distance
 from bmcd.mallows.footrule_scan import expected_distance_scan, log_partition_scan, sample_scan
-from bmcd.mallows.metropolis import (
-    FOOTRULE,
-    ULAM,
-    distance_to_identity,
-    gap_table,
-    metropolis,
-    metropolis_sample,
-)
+from bmcd.mallows.metropolis import distance_to_identity, gap_table, metropolis, metropolis_sample
 from bmcd.mallows.rank_scale import scale_values
-
-__all__ = ["Estimate", "asymptotic", "importance"]
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -72,14 +63,14 @@ def importance(
     rank_scale: ArrayLike = "linear",
     effort: float = 1.0,
 ) -> Estimate:
-    """Annealed importance sampling (Neal 2001, Statistics and Computing 11) of log Z and E[d].
+    """Estimate log Z and E[d] by annealed importance sampling (Neal 2001, Statistics and Computing 11).
 
-    Each of 160 independent runs starts with an exact draw from the footrule model with some beta and is led
-    to the target through exp(-U_s), U_s = (1 - s) beta footrule + s theta d, by Metropolis moves at
-    0 = s_0 < s_1 < ... = 1. Its weight is w = prod_k exp(-(s_{k+1} - s_k) (theta d - beta footrule)), with
-    the distances before the k-th moves, and E[w] = Z / Z_footrule(beta) exactly, whatever the mixing. So
-    log Z = log Z_footrule + log mean w, with standard error sd(w) / (mean(w) sqrt(runs)) (delta method), and
-    E[d] = sum w d / sum w, where d is averaged over some more steps at the target.
+    Each of 160 independent runs starts with an exact draw from the footrule model with some beta. Metropolis moves
+    at 0 = s_0 < s_1 < ... = 1 lead it to the target through exp(-U_s), U_s = (1 - s) beta footrule + s theta d. Its
+    weight is w = prod_k exp(-(s_{k+1} - s_k) (theta d - beta footrule)), with the distances before the k-th moves,
+    and E[w] = Z / Z_footrule(beta) exactly, whatever the mixing. So log Z = log Z_footrule + log mean w, with
+    standard error sd(w) / (mean(w) sqrt(runs)) (delta method), and E[d] = sum w d / sum w, where d is averaged over
+    some more steps at the target.
 
     For spearman and kendall beta is chosen to match the mean footrule distance of the target, which is the
     nearest footrule model in the sense of Kullback and Leibler; for the others beta = 0, a uniform start.
@@ -88,12 +79,12 @@ def importance(
     of 1e8 proposals (`effort` multiplies both). Spearman, alpha = 3 to 100: standard error of log Z 0.01 to
     0.04 in 0.1 s at n = 50, 0.5 s at n = 100, 2 s at n = 200.
 
-    Raises ValueError where the effective number of runs, (sum w)^2 / sum w^2, is below 30 or below a
-    tenth of the runs: the standard error itself would then not be trustworthy.
+    Raises InputError where the effective number of runs, (sum w)^2 / sum w^2, is below 30 or below a tenth of the
+    runs, because the standard error itself could not be trusted then.
 
     >>> from bmcd.mallows.closed_forms import hamming
-    >>> found = importance(5, 0.5, "hamming", np.random.default_rng(0))
-    >>> abs(found.log_partition - hamming(5, 0.5)[0]) < 5 * found.log_partition_error
+    >>> estimate = importance(5, 0.5, "hamming", np.random.default_rng(0))
+    >>> abs(estimate.log_partition - hamming(5, 0.5)[0]) < 5 * estimate.log_partition_error
     True
     """
     check_distance(distance, rank_scale)
@@ -117,7 +108,7 @@ def importance(
 
 
 def _nearest_footrule(n: int, theta: float, distance: str, widths: Floats, rng: np.random.Generator) -> float:
-    """The beta whose footrule model has the target's mean footrule distance, from a short chain."""
+    """Return the beta whose footrule model has the target's mean footrule distance, from a short chain."""
     states = metropolis_sample(n, theta, distance, 100, 100, 2, rng)
     wanted = float(np.abs(states - np.arange(1, n + 1)).sum(axis=1).mean())
     # Any beta is valid, so a rough root will do; keep away from 0 distance, where beta would be infinite.
@@ -144,7 +135,7 @@ def _thermodynamic_length(
     proposals: int,
     rng: np.random.Generator,
 ) -> tuple[Floats, Floats]:
-    """A grid of s from 0 to 1 and, from a pilot, the integral of sd(theta d - beta footrule) up to each."""
+    """Return a grid of s from 0 to 1 and, from a pilot, the integral of sd(theta d - beta footrule) up to each."""
     chains, points, sweeps = 16, 40, 4
     start = sample_scan(np.diff(g), beta, chains * sweeps, rng) - 1
     spread = np.array([_difference(sigma, theta, beta, code, g) for sigma in start]).std()
@@ -196,42 +187,43 @@ def _difference(sigma, theta, beta, code, g):
 
 @numba.njit(cache=True)
 def _anneal(start, schedule, theta, beta, more, code, g, gaps, proposals, rng):
-    """Log weight of each run, and its mean distance over some more steps at the target.
+    """Return the log weight of each run, and its mean distance over ``more`` steps at the target.
 
     Those steps leave the target's law unchanged, so averaging over them keeps the weighted mean valid.
     """
     runs, n = start.shape
     log_weight = np.zeros(runs)
     mean_d = np.zeros(runs)
-    room = np.empty(n, np.int64)
-    at = np.empty(2)
+    scratch = np.empty(n, np.int64)
+    totals = np.empty(2)
     for run in range(runs):
         sigma = start[run].copy()
-        at[0] = distance_to_identity(sigma, code, g)
-        at[1] = distance_to_identity(sigma, FOOTRULE, g)
+        totals[0] = distance_to_identity(sigma, code, g)
+        totals[1] = distance_to_identity(sigma, FOOTRULE, g)
         for k in range(1, schedule.shape[0]):
             s = schedule[k]
-            log_weight[run] -= (s - schedule[k - 1]) * (theta * at[0] - beta * at[1])
-            metropolis(sigma, at, s * theta, (1.0 - s) * beta, code, g, gaps, proposals, room, rng)
+            log_weight[run] -= (s - schedule[k - 1]) * (theta * totals[0] - beta * totals[1])
+            metropolis(sigma, totals, s * theta, (1.0 - s) * beta, code, g, gaps, proposals, scratch, rng)
         for _ in range(more):
-            metropolis(sigma, at, theta, 0.0, code, g, gaps, proposals, room, rng)
-            mean_d[run] += at[0] / more
+            metropolis(sigma, totals, theta, 0.0, code, g, gaps, proposals, scratch, rng)
+            mean_d[run] += totals[0] / more
     return log_weight, mean_d
 
 
 @numba.njit(cache=True)
 def _pilot(start, grid, theta, beta, sweeps, code, g, gaps, proposals, rng):
-    """Standard deviation of theta d - beta footrule at each grid point, over chains and sweeps."""
+    """Return the standard deviation of theta d - beta footrule at each grid point, over chains and sweeps."""
     chains, n = start.shape
     seen = np.empty((grid.shape[0], chains * sweeps))
-    room = np.empty(n, np.int64)
-    at = np.empty(2)
+    scratch = np.empty(n, np.int64)
+    totals = np.empty(2)
     for chain in range(chains):
         sigma = start[chain].copy()
-        at[0] = distance_to_identity(sigma, code, g)
+        totals[0] = distance_to_identity(sigma, code, g)
         for k in range(grid.shape[0]):
             for sweep in range(sweeps):
-                metropolis(sigma, at, grid[k] * theta, (1.0 - grid[k]) * beta, code, g, gaps, proposals, room, rng)
+                theta_k, beta_k = grid[k] * theta, (1.0 - grid[k]) * beta
+                metropolis(sigma, totals, theta_k, beta_k, code, g, gaps, proposals, scratch, rng)
                 seen[k, chain * sweeps + sweep] = _difference(sigma, theta, beta, code, g)
     out = np.empty(grid.shape[0])
     for k in range(grid.shape[0]):
@@ -243,15 +235,15 @@ def _pilot(start, grid, theta, beta, sweeps, code, g, gaps, proposals, rng):
 
 
 def asymptotic(n: int, theta: float, distance: str, *, rank_scale: ArrayLike = "linear") -> tuple[float, float]:
-    """(log Z, E[d]) from the limit of many items (Mukherjee 2016, Annals of Statistics 44, theorem 1.5).
+    """Return (log Z, E[d]) in the limit of many items (Mukherjee 2016, Annals of Statistics 44, theorem 1.5).
 
-    (log Z - log n!) / n tends to the largest value of -theta mu[d] - KL(mu || uniform) over measures mu on
-    the square with uniform margins. On the n by n grid the best mu is x_i exp(-theta d(i, j)) x_j, with x
-    found by Sinkhorn scaling (IPFP), and the value is log n! - 2 n log n - 2 sum_i log x_i. This is the
-    approximation of Vitelli et al. (2018, JMLR 18, section 2.2) and of the R package BayesMallows.
-    A comparison only: its error is not known in general. On this grid it never exceeds log Z, for it puts the
-    least permanent of a doubly stochastic matrix, n! / n^n (van der Waerden's bound), in place of the
-    scaled matrix's own. For footrule and spearman. O(n^2) for each of some tens to thousands of iterations.
+    (log Z - log n!) / n tends to the largest value of -theta mu[d] - KL(mu || uniform) over measures mu on the
+    square with uniform margins. On the n by n grid the best mu is x_i exp(-theta d(i, j)) x_j, with x found by
+    Sinkhorn scaling (IPFP), and the value is log n! - 2 n log n - 2 sum_i log x_i. This is the approximation of
+    Vitelli et al. (2018, JMLR 18, section 2.2) and of the R package BayesMallows. Use it for comparison only, since
+    its error is not known in general. On this grid it never exceeds log Z, because it puts the least permanent of a
+    doubly stochastic matrix, n! / n^n (van der Waerden's bound), in place of the permanent of the scaled matrix.
+    For footrule and spearman. O(n^2) for each of some tens to thousands of iterations.
 
     >>> value, mean = asymptotic(100, 0.03, "footrule")
     >>> round(value, 2), round(mean, 1)  # exact: 283.87 and 2051.0
@@ -272,8 +264,8 @@ def asymptotic(n: int, theta: float, distance: str, *, rank_scale: ArrayLike = "
         margin = x * (kernel @ x)
         if np.max(np.abs(margin * n - 1)) < 1e-11:
             break
-        # The matrix is symmetric, so one vector does; the root is the geometric mean of the old one and
-        # Sinkhorn's new one, which would swing to and fro without it.
+        # The matrix is symmetric, so one vector is enough. The root is the geometric mean of the old vector and of
+        # Sinkhorn's new one, without which the iteration would swing to and fro.
         x = np.sqrt(x / (n * (kernel @ x)))
     else:
         raise InputError(

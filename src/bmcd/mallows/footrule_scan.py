@@ -1,4 +1,4 @@
-"""The footrule Mallows model by one scan over the ranks: log Z, E[d] and exact draws, for every n.
+"""log Z, E[d] and exact draws of the footrule Mallows model, by one scan over the ranks, for every n.
 
 Scan t = 1, ..., n. At step t the item whose consensus rank is t arrives, and so does rank t. Let m be the
 number of items still without a rank, which equals the number of ranks still without an item. From m, one
@@ -7,10 +7,10 @@ them closes one of m open partners), or goes to m - 1 in m * m ways (both close 
 open item and every open rank ages by gap_t = g(t + 1) - g(t), which costs exp(-2 beta m gap_t),
 beta = alpha / n. Z_n(alpha) is the weight of all paths from 0 to 0.
 
-The kernels carry the message times m!, so that the moves up and down both weigh m or m + 1, and the scan for
-log Z runs from both ends and meets in the middle. One common scale for all cells would not do for large n: at
-alpha = 0 the message is a binomial law, and the cells that matter later lie up to 10^(-n / 60) below the
-largest, so that at n = 20,000 they vanish. Each cell therefore has a scale of its own, renewed every few steps.
+The kernels carry the message times m!, so that the moves up and down both weigh m or m + 1. The scan for log Z runs
+from both ends and meets in the middle. One common scale for all cells would not do for large n: at alpha = 0 the
+message is a binomial law, and the cells that matter later lie up to 10^(-n / 60) below the largest, so that at n =
+20,000 they vanish. Each cell therefore has its own scale, renewed every few steps.
 
 Cost: n^2 / 4 cells of seven flops for log Z.
 """
@@ -39,7 +39,7 @@ MAX_TABLE_ITEMS = 10_000
 
 @numba.njit(cache=True)
 def _decay(gap, beta, size):
-    """exp(-2 beta gap m) for m = 0, ..., size - 1: the cost of ageing with m open items and ranks."""
+    """Return exp(-2 beta gap m), m = 0, ..., size - 1: the cost of ageing with m open items and ranks."""
     out = np.empty(size)
     for m in range(size):
         out[m] = math.exp(-2.0 * beta * gap * m)
@@ -71,11 +71,11 @@ def _renew_scales(weight, walked, log_scale, used):
 
 @numba.njit(cache=True)
 def _half_scan(gaps, beta, with_distance):
-    """Weights of all ways through the first ``gaps.size`` steps, ageing by gaps[t - 1] after step t.
+    """Scan the first ``gaps.size`` steps, ageing by gaps[t - 1] after step t.
 
-    Returns, for cells m = 0, 1, ..., a weight, the logarithm of its scale, and the weight times the distance
-    walked so far: true weight times m! = weight * exp(log_scale). Inside, cell m stands at index m + 1, so
-    that the neighbours of the first and of the last cell exist and are zero.
+    Returns, for cells m = 0, 1, ..., the weight of all ways to get there, the logarithm of its scale, and the
+    weight times the distance walked so far: true weight times m! = weight * exp(log_scale). Inside, cell m stands
+    at index m + 1, so that the neighbours of the first and of the last cell exist and are zero.
     """
     steps = gaps.size
     weight, following = np.zeros(steps + 3), np.zeros(steps + 3)
@@ -119,8 +119,8 @@ def _half_scan(gaps, beta, with_distance):
 
 
 @numba.njit(cache=True)
-def _scan(gaps, beta, with_distance):
-    """log Z and, if asked for, E[d]: the two halves joined.
+def scan_both_halves(gaps, beta, with_distance):
+    """Return log Z and, if asked for, E[d]: scan both halves and join them.
 
     The m open items of the left half take the m open ranks of the right half in m! ways, and the other way
     round: (m!)^2, which is what the two messages carry.
@@ -146,22 +146,21 @@ def _scan(gaps, beta, with_distance):
 
 
 def log_partition_scan(gaps: NDArray[np.float64], beta: float) -> float:
-    """log Z of the footrule for ranks ``gaps`` apart, with beta = alpha / n. Exact for every n."""
-    return float(_scan(gaps, float(beta), False)[0])
+    """Return log Z of the footrule for ranks ``gaps`` apart, with beta = alpha / n. Exact for every n."""
+    return float(scan_both_halves(gaps, float(beta), False)[0])
 
 
 def expected_distance_scan(gaps: NDArray[np.float64], beta: float) -> float:
-    """E[d] of the footrule: the same recursion carrying the distance walked so far."""
-    return float(_scan(gaps, float(beta), True)[1])
+    """Return E[d] of the footrule: the same recursion carries the distance walked so far."""
+    return float(scan_both_halves(gaps, float(beta), True)[1])
 
 
 @numba.njit(cache=True)
 def backward_messages(gaps, beta):
-    """Weights of all ways to finish, and what they leave out.
+    """Return a table of the weights of all completions, and the logarithm of the factor taken out of each row.
 
-    Row t, cell m holds the weight of every completion after step t with m items and m ranks open, divided by
-    m!, ageing after step t included, up to a factor per row. Returns the table (n + 1 rows) and the
-    logarithm of each row's factor: true weight = table * exp(log_scale).
+    Row t, cell m holds the weight of every completion after step t with m items and m ranks open, divided by m!,
+    ageing after step t included: true weight = table * exp(log_scale). The table has n + 1 rows.
     """
     n = gaps.size + 1
     size = n // 2 + 2
@@ -194,7 +193,7 @@ def backward_messages(gaps, beta):
 
 @numba.njit(cache=True)
 def _sample(table, size, rng):
-    """Walk the scan forwards, choosing each step by the weight of what can follow."""
+    """Walk the scan forwards at random, with the weight of what can follow. Returns draws, one a row."""
     n = table.shape[0] - 1
     out = np.empty((size, n), dtype=np.int64)
     open_items = np.empty(n, dtype=np.int64)
@@ -238,7 +237,7 @@ def _sample(table, size, rng):
 
 
 def sample_scan(gaps: NDArray[np.float64], beta: float, size: int, rng: np.random.Generator) -> NDArray[np.int64]:
-    """Exact independent draws: row s, column t - 1 is the rank of the item whose consensus rank is t.
+    """Return exact independent draws: row s, column t - 1 is the rank of the item whose consensus rank is t.
 
     Memory: the table of messages, 4 n^2 bytes, once for all draws.
     """

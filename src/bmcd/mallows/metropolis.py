@@ -1,4 +1,4 @@
-"""Metropolis moves on permutations for the six distances, and the chain made of them.
+"""Metropolis moves on permutations for the six distances, and a chain of them.
 
 The state is sigma = r o rho^-1 with values 0..n-1; the target is exp(-theta d(sigma, identity)). One sweep
 is n proposals. The proposals are symmetric, so the acceptance ratio is exp(-theta * change of distance):
@@ -18,12 +18,21 @@ import numba
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bmcd.mallows.distances import DISTANCES, check_distance, count_cycles, longest_increasing
+from bmcd.mallows.distances import (
+    CAYLEY,
+    DISTANCES,
+    FOOTRULE,
+    HAMMING,
+    KENDALL,
+    SPEARMAN,
+    ULAM,
+    check_distance,
+    count_cycles,
+    count_inversions,
+    longest_increasing,
+)  # fmt: skip
 from bmcd.mallows.rank_scale import scale_values
 
-__all__ = ["metropolis_sample"]
-
-FOOTRULE, SPEARMAN, KENDALL, CAYLEY, HAMMING, ULAM = range(6)  # the order of DISTANCES
 GAPS = 1024  # entries of the table of gaps
 
 
@@ -38,11 +47,11 @@ def metropolis_sample(
     *,
     rank_scale: ArrayLike = "linear",
 ) -> NDArray[np.int64]:
-    """States of one Metropolis chain (Metropolis et al. 1953) for exp(-theta d(sigma, identity)).
+    """Return states of one Metropolis chain (Metropolis et al. 1953) for exp(-theta d(sigma, identity)).
 
-    Starts at the identity, does `burn_in` sweeps, then keeps a state after every `thin` sweeps: int64 array
-    (size, n), values 1..n. The draws are correlated and, for a finite burn-in, approximate. A sweep costs
-    O(n) for footrule, spearman and hamming (2 microseconds at n = 100), O(n^2 log n) for ulam.
+    The chain starts at the identity, does `burn_in` sweeps, then keeps a state after every `thin` sweeps: an int64
+    array (size, n) with values 1..n. The draws are correlated and, since the burn-in is finite, approximate. A
+    sweep costs O(n) for footrule, spearman and hamming (2 microseconds at n = 100), and O(n^2 log n) for ulam.
 
     >>> metropolis_sample(4, 0.0, "ulam", 2, 5, 5, np.random.default_rng(1)).shape
     (2, 4)
@@ -54,7 +63,7 @@ def metropolis_sample(
 
 
 def gap_table(n: int) -> NDArray[np.int64]:
-    """Gaps in 1..n-1, log-uniform: looking one up is cheaper than a power for each proposal."""
+    """Return a table of log-uniform gaps in 1..n-1: a lookup is cheaper than a power for each proposal."""
     quantiles = (np.arange(GAPS) + 0.5) / GAPS
     gaps: NDArray[np.float64] = np.floor(np.exp(quantiles * np.log(max(n, 2))))
     return np.clip(gaps, 1, max(n - 1, 1)).astype(np.int64)
@@ -64,20 +73,20 @@ def gap_table(n: int) -> NDArray[np.int64]:
 def _chain(out, theta, code, g, gaps, burn_in, thin, rng):
     size, n = out.shape
     sigma = np.arange(n)
-    at = np.zeros(2)
-    room = np.empty(n, np.int64)
+    totals = np.zeros(2)
+    scratch = np.empty(n, np.int64)
     for _ in range(burn_in):
-        metropolis(sigma, at, theta, 0.0, code, g, gaps, n, room, rng)
+        metropolis(sigma, totals, theta, 0.0, code, g, gaps, n, scratch, rng)
     for row in range(size):
         for _ in range(thin):
-            metropolis(sigma, at, theta, 0.0, code, g, gaps, n, room, rng)
+            metropolis(sigma, totals, theta, 0.0, code, g, gaps, n, scratch, rng)
         for t in range(n):
             out[row, t] = sigma[t] + 1
 
 
 @numba.njit(cache=True)
 def distance_to_identity(sigma, code, g):
-    """Distance of one permutation of 0..n-1 to the identity, from scratch."""
+    """Return the distance of one permutation of 0..n-1 to the identity, from scratch."""
     n = sigma.shape[0]
     d = 0.0
     if code == FOOTRULE:
@@ -87,9 +96,7 @@ def distance_to_identity(sigma, code, g):
         for t in range(n):
             d += (sigma[t] - t) ** 2
     elif code == KENDALL:
-        for t in range(n):
-            for s in range(t):
-                d += sigma[s] > sigma[t]
+        d += count_inversions(sigma, np.empty(n + 1, np.int64))
     elif code == CAYLEY:
         d += n - count_cycles(sigma, np.empty(n, np.bool_))
     elif code == HAMMING:
@@ -102,7 +109,7 @@ def distance_to_identity(sigma, code, g):
 
 @numba.njit(cache=True)
 def _change_by_swap(sigma, a, b, code, g):
-    """Change of the distance to the identity when the entries at positions a < b trade places."""
+    """Return how the distance to the identity changes when the entries at positions a < b trade places."""
     x, y = sigma[a], sigma[b]
     if code == FOOTRULE:
         return abs(g[y] - g[a]) + abs(g[x] - g[b]) - abs(g[x] - g[a]) - abs(g[y] - g[b])
@@ -138,12 +145,12 @@ def _reinsert(sigma, a, b):
 
 
 @numba.njit(cache=True)
-def metropolis(sigma, at, theta, beta, code, g, gaps, proposals, room, rng):
-    """Proposals for exp(-theta d - beta footrule), on sigma and at = (d, footrule) in place.
+def metropolis(sigma, totals, theta, beta, code, g, gaps, proposals, scratch, rng):
+    """Do Metropolis proposals for exp(-theta d - beta footrule), on sigma and totals = (d, footrule) in place.
 
-    The footrule term serves annealing from the footrule model; with beta = 0 its distance is not kept up.
-    One uniform number serves a whole proposal: its first digits choose the positions and what is left
-    of the 53 bits (some 30) decides on acceptance.
+    The footrule term serves annealing from the footrule model. With beta = 0 the footrule distance is not updated.
+    One uniform number serves for a proposal: its first digits choose the positions, and the rest of its 53 bits
+    (some 30) decides on acceptance.
     """
     n = sigma.shape[0]
     if n < 2:
@@ -156,14 +163,14 @@ def metropolis(sigma, at, theta, beta, code, g, gaps, proposals, room, rng):
             if a == b:
                 continue
             _reinsert(sigma, a, b)
-            change = n - longest_increasing(sigma, room) - at[0]
+            change = n - longest_increasing(sigma, scratch) - totals[0]
             if change > 0 and rng.random() >= np.exp(-theta * change):
                 _reinsert(sigma, b, a)
             else:
-                at[0] += change
+                totals[0] += change
         return
     anywhere = code in (CAYLEY, HAMMING)
-    d, footrule = at[0], at[1]
+    d, footrule = totals[0], totals[1]
     for _ in range(proposals):
         u = rng.random() * n
         a = int(u)
@@ -190,5 +197,5 @@ def metropolis(sigma, at, theta, beta, code, g, gaps, proposals, room, rng):
             sigma[a], sigma[b] = sigma[b], sigma[a]
             d += change
             footrule += change_footrule
-    at[0] = d
-    at[1] = footrule
+    totals[0] = d
+    totals[1] = footrule

@@ -12,24 +12,22 @@ E[d] do not depend on rho.
 | spearman | n <= 20    | sum over subsets (`counting`)          | O(n 2^n)    |
 | ulam     | n <= 80    | sum over partitions of n (`counting`)  | p(n), once  |
 
-Beyond the limits stands annealed importance sampling (`estimation`), always with a standard error.
+Beyond these limits annealed importance sampling (`estimation`) gives an estimate with a standard error.
 """
 
-import operator
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, overload
+from typing import Any, Literal, Protocol, cast, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bmcd.errors import EstimateWarning, InputError
 from bmcd.mallows import closed_forms, counting, estimation
+from bmcd.mallows.checks import check_alpha, check_count
 from bmcd.mallows.distances import check_distance
 from bmcd.mallows.footrule_scan import expected_distance_scan, log_partition_scan
 from bmcd.mallows.rank_scale import scale_values
-
-__all__ = ["METHODS", "EstimateWarning", "expected_distance", "log_partition"]
 
 METHODS = ("auto", "exact", "importance", "asymptotic")
 
@@ -46,39 +44,27 @@ _BOTH: dict[str, Callable[[int, float], tuple[float, float]]] = {
 _LIMITS = {"spearman": counting.SPEARMAN_LIMIT, "ulam": counting.ULAM_LIMIT}
 
 
-@overload
-def log_partition(
-    n_items: int,
-    alpha: float,
-    distance: str = ...,
-    rank_scale: ArrayLike = ...,
-    *,
-    method: str = ...,
-    seed: int = ...,
-    return_error: Literal[False] = ...,
-) -> float: ...
-@overload
-def log_partition(
-    n_items: int,
-    alpha: Alphas,
-    distance: str = ...,
-    rank_scale: ArrayLike = ...,
-    *,
-    method: str = ...,
-    seed: int = ...,
-    return_error: Literal[False] = ...,
-) -> Floats: ...
-@overload
-def log_partition(
-    n_items: int,
-    alpha: float | Alphas,
-    distance: str = ...,
-    rank_scale: ArrayLike = ...,
-    *,
-    method: str = ...,
-    seed: int = ...,
-    return_error: Literal[True],
-) -> tuple[Any, Any]: ...
+class _Evaluation(Protocol):
+    """The types of both public functions: a number for a number, an array for an array, and errors if asked for."""
+
+    # fmt: off
+    @overload
+    def __call__(self, n_items: int, alpha: float, distance: str = ..., rank_scale: ArrayLike = ..., *,
+                 method: str = ..., seed: int = ..., return_error: Literal[False] = ...) -> float: ...
+    @overload
+    def __call__(self, n_items: int, alpha: Alphas, distance: str = ..., rank_scale: ArrayLike = ..., *,
+                 method: str = ..., seed: int = ..., return_error: Literal[False] = ...) -> Floats: ...
+    @overload
+    def __call__(self, n_items: int, alpha: float | Alphas, distance: str = ..., rank_scale: ArrayLike = ..., *,
+                 method: str = ..., seed: int = ..., return_error: Literal[True]) -> tuple[Any, Any]: ...
+    # fmt: on
+
+
+def _typed(function: Callable[..., Any]) -> _Evaluation:
+    return cast(_Evaluation, function)
+
+
+@_typed
 def log_partition(
     n_items: int,
     alpha: float | Alphas,
@@ -89,7 +75,7 @@ def log_partition(
     seed: int = 0,
     return_error: bool = False,
 ) -> float | Floats | tuple[Any, Any]:
-    """log Z_n(alpha) = log sum_r exp(-alpha / n_items * d(r, rho)), over all n_items! rankings r.
+    """Return log Z_n(alpha) = log sum_r exp(-alpha / n_items * d(r, rho)), over all n_items! rankings r.
 
     `alpha` is a number (a float comes back) or an array of them (an array of that shape comes back).
     `rank_scale` stretches the footrule (see `bmcd.mallows.rank_scale`).
@@ -99,8 +85,8 @@ def log_partition(
     "auto": exact where feasible, else importance. Costs are in the table at the top of this module;
     importance sampling takes about a second at n = 100 for each alpha.
 
-    With `return_error` the result is (value, standard error): 0 if exact, nan if asymptotic. If "auto" has
-    to estimate and no error was asked for, an `EstimateWarning` states it.
+    With `return_error` the result is (value, standard error); the error is 0 if exact, nan if asymptotic. If "auto"
+    has to estimate and no error was asked for, an `EstimateWarning` gives it.
 
     >>> round(log_partition(50, 3.0), 6)
     108.682043
@@ -110,39 +96,7 @@ def log_partition(
     return _evaluate("log_partition", n_items, alpha, distance, rank_scale, method, seed, return_error)
 
 
-@overload
-def expected_distance(
-    n_items: int,
-    alpha: float,
-    distance: str = ...,
-    rank_scale: ArrayLike = ...,
-    *,
-    method: str = ...,
-    seed: int = ...,
-    return_error: Literal[False] = ...,
-) -> float: ...
-@overload
-def expected_distance(
-    n_items: int,
-    alpha: Alphas,
-    distance: str = ...,
-    rank_scale: ArrayLike = ...,
-    *,
-    method: str = ...,
-    seed: int = ...,
-    return_error: Literal[False] = ...,
-) -> Floats: ...
-@overload
-def expected_distance(
-    n_items: int,
-    alpha: float | Alphas,
-    distance: str = ...,
-    rank_scale: ArrayLike = ...,
-    *,
-    method: str = ...,
-    seed: int = ...,
-    return_error: Literal[True],
-) -> tuple[Any, Any]: ...
+@_typed
 def expected_distance(
     n_items: int,
     alpha: float | Alphas,
@@ -153,10 +107,10 @@ def expected_distance(
     seed: int = 0,
     return_error: bool = False,
 ) -> float | Floats | tuple[Any, Any]:
-    """Mean distance to the consensus, E[d] = -n_items * d log Z_n(alpha) / d alpha.
+    """Return the mean distance to the consensus, E[d] = -n_items * d log Z_n(alpha) / d alpha.
 
-    Arguments, methods, costs and errors are those of `log_partition`; each method differentiates its own
-    formula or recursion, and importance sampling takes the weighted mean of its draws.
+    Arguments, methods, costs and errors are those of `log_partition`. Each method differentiates its formula or
+    recursion; importance sampling takes the weighted mean of its draws.
 
     >>> round(expected_distance(50, 3.0), 4)
     508.4527
@@ -180,28 +134,27 @@ def _evaluate(
     return_error: bool,
 ) -> float | Floats | tuple[Any, Any]:
     check_distance(distance, rank_scale)
-    n = _check_n_items(n_items)
-    alphas = _check_alpha(alpha)
+    n, alphas = check_count(n_items, "n_items", "items", least=1), check_alpha(alpha)
     chosen = _choose_method(n, distance, method)
     values, errors = np.zeros(alphas.shape), np.zeros(alphas.shape)
     g = scale_values(n, rank_scale)
-    for at in np.ndindex(alphas.shape) if n > 1 else ():  # one item: one ranking, log Z = E[d] = 0
-        theta = float(alphas[at]) / n
+    for index in np.ndindex(alphas.shape) if n > 1 else ():  # one item: one ranking, log Z = E[d] = 0
+        theta = float(alphas[index]) / n
         if chosen == "exact":
-            values[at] = _exact(quantity, n, theta, distance, g)
+            values[index] = _exact(quantity, n, theta, distance, g)
         elif chosen == "asymptotic":
             pair = estimation.asymptotic(n, theta, distance, rank_scale=rank_scale)
-            values[at], errors[at] = pair[quantity == "expected_distance"], np.nan
+            values[index], errors[index] = pair[quantity == "expected_distance"], np.nan
         else:
             # Every alpha starts from the same seed, so a value does not depend on the other alphas asked for.
             rng = np.random.default_rng(seed)
             estimate = estimation.importance(n, theta, distance, rng, rank_scale=rank_scale)
-            values[at] = getattr(estimate, quantity)
-            errors[at] = getattr(estimate, f"{quantity}_error")
-            if np.isnan(errors[at]):
+            values[index] = getattr(estimate, quantity)
+            errors[index] = getattr(estimate, f"{quantity}_error")
+            if np.isnan(errors[index]):
                 raise InputError(
-                    f"E[d] cannot be estimated at n_items={n}, alpha={float(alphas[at]):g}: hardly a draw "
-                    f"leaves the consensus (mean distance {values[at]:.2g}); use a smaller alpha"
+                    f"E[d] cannot be estimated at n_items={n}, alpha={float(alphas[index]):g}: hardly a draw "
+                    f"leaves the consensus (mean distance {values[index]:.2g}); use a smaller alpha"
                 )
     if chosen == "importance" and method == "auto" and not return_error and n > 1:
         warnings.warn(
@@ -235,26 +188,3 @@ def _choose_method(n: int, distance: str, method: str) -> str:
             "use method='importance', or 'auto', which takes it where it must"
         )
     return method
-
-
-def _check_n_items(n_items: int) -> int:
-    try:
-        n = operator.index(n_items)
-    except TypeError as error:
-        raise InputError(f"n_items is {n_items!r}: give a whole number of items, 1 or more") from error
-    if isinstance(n_items, bool) or n < 1:
-        raise InputError(f"n_items is {n_items!r}: give a whole number of items, 1 or more")
-    return n
-
-
-def _check_alpha(alpha: ArrayLike) -> Floats:
-    try:
-        alphas = np.asarray(alpha, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"alpha is {alpha!r}: give a number, 0 or more, or an array of them") from error
-    bad = ~(np.isfinite(alphas) & (alphas >= 0))
-    if bad.any():
-        index = tuple(int(i) for i in np.argwhere(bad)[0])
-        where = f"alpha[{', '.join(map(str, index))}]" if index else "alpha"
-        raise InputError(f"{where} is {alphas[index]:g}: alpha must be finite and 0 or more (0 is uniform)")
-    return alphas

@@ -1,8 +1,8 @@
 """Rank scales: how far apart neighbouring ranks are.
 
-The footrule on stretched ranks is sum |g(r_i) - g(rho_i)| with g increasing. The paper's model has
-g(t) = t. A concave g makes a displacement near the top cost more than the same displacement near the
-bottom. Whatever g, it is stretched to span n - 1, so that alpha keeps its meaning.
+The footrule on a rank scale is sum |g(r_i) - g(rho_i)| with g increasing. The paper's model has g(t) = t. With a
+concave g a displacement near the top costs more than the same displacement near the bottom. Every g is stretched to
+span n - 1, so that alpha keeps its meaning.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ NAMED_SCALES = ("linear", "sqrt", "log")
 
 
 def scale_values(n_items: int, rank_scale: str | ArrayLike = "linear") -> NDArray[np.float64]:
-    """Values g(1), ..., g(n) of a rank scale, stretched so that g(n) - g(1) = n - 1.
+    """Return the values g(1), ..., g(n) of a rank scale, stretched so that g(n) - g(1) = n - 1.
 
     ``rank_scale`` is ``"linear"`` (the paper's), ``"sqrt"``, ``"log"``, or any strictly increasing array of
     ``n_items`` numbers.
@@ -28,18 +28,15 @@ def scale_values(n_items: int, rank_scale: str | ArrayLike = "linear") -> NDArra
     """
     ranks = np.arange(1.0, n_items + 1.0)
     if isinstance(rank_scale, str):
-        if rank_scale == "linear":
-            return ranks
-        if rank_scale == "sqrt":
-            raw = np.sqrt(ranks)
-        elif rank_scale == "log":
-            raw = np.log(ranks)
-        else:
+        if rank_scale not in NAMED_SCALES:
             choices = ", ".join(repr(name) for name in NAMED_SCALES)
             raise InputError(
                 f"rank_scale {rank_scale!r} is not known. Choose one of {choices}, "
                 f"or pass {n_items} increasing numbers."
             )
+        if rank_scale == "linear":
+            return ranks
+        raw: NDArray[np.float64] = np.sqrt(ranks) if rank_scale == "sqrt" else np.log(ranks)
     else:
         raw = np.asarray(rank_scale, dtype=np.float64)
         if raw.shape != (n_items,):
@@ -63,7 +60,7 @@ def scale_values(n_items: int, rank_scale: str | ArrayLike = "linear") -> NDArra
 
 
 def scale_gaps(n_items: int, rank_scale: str | ArrayLike = "linear") -> NDArray[np.float64]:
-    """Gaps g(t + 1) - g(t) for t = 1, ..., n - 1: what an open item or rank ages by after step t.
+    """Return the gaps g(t + 1) - g(t), t = 1, ..., n - 1, by which an open item or rank ages after step t.
 
     >>> scale_gaps(4)
     array([1., 1., 1.])

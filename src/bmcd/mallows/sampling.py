@@ -1,22 +1,19 @@
-"""Draws from the Mallows model: exact and independent for four distances, a Metropolis chain for two."""
+"""Draw rankings from the Mallows model: exact and independent for four distances, a Metropolis chain for two."""
 
 # Numba kernels carry no annotations: arrays in them are untyped on purpose.
 # mypy: disable-error-code="no-untyped-def"
-
-import operator
 
 import numba
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bmcd.errors import InputError
+from bmcd.mallows.checks import check_alpha, check_count
 from bmcd.mallows.closed_forms import hamming_log_counts
 from bmcd.mallows.distances import check_distance, check_ranks
 from bmcd.mallows.footrule_scan import sample_scan
 from bmcd.mallows.metropolis import metropolis_sample
 from bmcd.mallows.rank_scale import scale_values
-
-__all__ = ["BURN_IN", "THIN", "sample"]
 
 Integers = NDArray[np.int64]
 
@@ -35,11 +32,11 @@ def sample(
     *,
     rank_scale: ArrayLike = "linear",
 ) -> Integers:
-    """Rankings from P(r) = exp(-alpha / n * d(r, rho)) / Z_n(alpha): int64 array (size, n), 1 is best.
+    """Draw rankings from P(r) = exp(-alpha / n * d(r, rho)) / Z_n(alpha): int64 array (size, n), 1 is best.
 
     Exact independent draws for
 
-    * footrule, any `rank_scale`: the scan of `bmcd.mallows.footrule_scan`, walked at random; O(n) a draw, after
+    * footrule, any `rank_scale`: a random walk through the scan of `bmcd.mallows.footrule_scan`, O(n) a draw after
       O(n^2) once,
     * kendall: repeated insertion (Doignon, Pekec and Regenwetter 2004), O(n^2) a draw,
     * cayley: the Chinese restaurant process, item j + 1 opening a cycle with probability
@@ -63,9 +60,11 @@ def sample(
     consensus = check_ranks(rho, "rho")
     if consensus.ndim != 1:
         raise InputError(f"rho has shape {consensus.shape}: give one consensus ranking, a vector of n ranks")
-    n_draws = _check_size(size)
-    n = consensus.size
-    theta = _check_alpha(alpha) / n
+    alphas = check_alpha(alpha)
+    if alphas.ndim:
+        raise InputError(f"alpha has shape {alphas.shape}: give one number, finite and 0 or more")
+    n, n_draws = consensus.size, check_count(size, "size", "draws", least=0)
+    theta = float(alphas) / n
     rng = np.random.default_rng(seed)
     g = scale_values(n, rank_scale)  # also refuses a wrong rank scale
     if theta == 0:
@@ -84,28 +83,8 @@ def sample(
     return sigma[:, consensus - 1]
 
 
-def _check_size(size: int) -> int:
-    try:
-        n_draws = operator.index(size)
-    except TypeError as error:
-        raise InputError(f"size is {size!r}: give a whole number of draws, 0 or more") from error
-    if n_draws < 0:
-        raise InputError(f"size is {size!r}: give a whole number of draws, 0 or more")
-    return n_draws
-
-
-def _check_alpha(alpha: float) -> float:
-    try:
-        value = float(alpha)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"alpha is {alpha!r}: give one number, finite and 0 or more") from error
-    if not 0 <= value < np.inf:
-        raise InputError(f"alpha is {value:g}: alpha must be finite and 0 or more (0 is uniform)")
-    return value
-
-
 def _draw_displaced(n: int, theta: float, size: int, rng: np.random.Generator) -> Integers:
-    """How many items are out of place, from its exact law."""
+    """Draw how many items are out of place, from its exact law."""
     exponents = hamming_log_counts(n) - theta * np.arange(n + 1)
     weights = np.exp(exponents - exponents.max())
     return rng.choice(n + 1, size=size, p=weights / weights.sum())
@@ -113,7 +92,7 @@ def _draw_displaced(n: int, theta: float, size: int, rng: np.random.Generator) -
 
 @numba.njit(cache=True)
 def _kendall_draws(n, theta, size, rng):
-    """Insert items in consensus order; ending up before k of the j earlier ones costs k inversions."""
+    """Insert items in consensus order: an item that ends up before k of the j earlier ones costs k inversions."""
     out = np.empty((size, n), np.int64)
     order = np.empty(n, np.int64)
     for row in range(size):
@@ -149,6 +128,7 @@ def _cayley_draws(n, theta, size, rng):
 
 @numba.njit(cache=True)
 def _hamming_draws(n, displaced, rng):
+    """Displace so many items in each draw: which ones at random, then a random derangement of them."""
     size = displaced.shape[0]
     out = np.empty((size, n), np.int64)
     items = np.arange(n)

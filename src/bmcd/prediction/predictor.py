@@ -15,7 +15,7 @@ from bmcd.prediction.answers import Predictions
 from bmcd.sampling.draws import Draws
 from bmcd.sampling.exact.next_items import (
     NEGLIGIBLE,
-    Tables,
+    StackedTables,
     add_predictions,
     keep_tables,
     probability_by_cluster,
@@ -72,7 +72,7 @@ class Predictor:
         gaps = np.diff(make_data(sparse.csr_array((1, self.n_items)), self.scale).scale)
         self.shared = shared_tables(gaps)
         self._none = keep_tables(self.shared, self.alpha, 0)
-        self._kept: Tables | None = None
+        self._kept: StackedTables | None = None
 
     @property
     def n_draws(self) -> int:
@@ -117,7 +117,7 @@ class Predictor:
         return weight, found
 
     def _block(
-        self, users: NDArray[np.int64], data: Data, k: int, kept: Tables, pool: ThreadPoolExecutor
+        self, users: NDArray[np.int64], data: Data, k: int, kept: StackedTables, pool: ThreadPoolExecutor
     ) -> Predictions:
         n_batches = len(self.batches)
         sums = np.zeros((n_batches, 2, users.size, self.n_items))
@@ -134,7 +134,7 @@ class Predictor:
         return Predictions(probability.clip(0.0, 1.0), mcse, mean_rank)
 
     def _add(
-        self, users: NDArray[np.int64], data: Data, k: int, kept: Tables, first: int, last: int,
+        self, users: NDArray[np.int64], data: Data, k: int, kept: StackedTables, first: int, last: int,
         probability: Floats, mean_rank: Floats, weight: Floats,
     ) -> None:  # fmt: skip
         add_predictions(
@@ -147,7 +147,7 @@ class Predictor:
             raise InputError(f"the draws are of {self.n_items} items, but the clicks are on {clicks.shape[1]}.")
         return make_data(clicks, self.scale)
 
-    def _tables(self) -> Tables:
+    def _tables(self) -> StackedTables:
         if self._kept is None:
             one = sum(array.nbytes for array in keep_tables(self.shared, self.alpha, 1))
             self._kept = keep_tables(self.shared, self.alpha, min(self.n_draws, KEPT_BYTES // one))

@@ -16,7 +16,7 @@ from bmcd.sampling.draws import Draws
 from bmcd.sampling.exact.next_items import NEGLIGIBLE, add_predictions, keep_tables
 from bmcd.sampling.exact.sampler import ExactSampler
 from bmcd.sampling.loop import Sampler, run_chains
-from bmcd.sampling.paper.log_z_table import is_estimated, table_error
+from bmcd.sampling.paper.log_z_table import is_estimated, table_uncertainty
 from bmcd.sampling.paper.sampler import PaperSampler
 from bmcd.sampling.priors import Priors
 from bmcd.sampling.record import RankCounts, Recording
@@ -121,7 +121,7 @@ def _caveat(draws: Draws, distance: str) -> str:
     which therefore, if about normal, peaks e N sd^2 off.
     """
     n_items = draws.problem.n_items
-    error = table_error(distance, n_items, draws.alpha)
+    error = table_uncertainty(distance, n_items, draws.alpha)
     off = error.slope.mean(axis=1) * draws.label_counts.mean(axis=1) * draws.alpha.std(axis=1)
     return (
         f"log Z of the {distance} distance is estimated for {n_items} items, with a standard error of up to "

@@ -1,9 +1,8 @@
 """Counter-based random streams for compiled code: one stream per (seed, chain, sweep, user, purpose).
 
-Numba's own generator is not safe under parallel loops, and a generator shared by threads would make results
-depend on their number. Here each user's numbers are a pure function of a key and a counter, by Philox-4x64-10
-(Salmon et al. 2011, *Parallel random numbers: as easy as 1, 2, 3*). The tests compare every bit with
-``numpy.random.Philox``, which is the slow twin.
+A generator shared by threads would make results depend on their number. Here each user's numbers are a pure
+function of a key and a counter, by Philox-4x64-10 (Salmon et al. 2011, *Parallel random numbers: as easy as 1, 2,
+3*). The tests compare every bit with ``numpy.random.Philox``, which is the slow twin.
 
 A stream is an array of 11 unsigned integers that the caller owns:
 
@@ -35,7 +34,7 @@ _ELEVEN = np.uint64(11)
 
 
 def stream_key(seed: int) -> NDArray[np.uint64]:
-    """Two well-mixed integers from a seed: neighbouring seeds give unrelated streams.
+    """Return two well-mixed integers from a seed. Neighbouring seeds give unrelated streams.
 
     >>> bool((stream_key(0) != stream_key(1)).all())
     True
@@ -45,7 +44,7 @@ def stream_key(seed: int) -> NDArray[np.uint64]:
 
 @numba.njit(cache=True)
 def _multiply_high(a, b):
-    """The upper 64 bits of the 128-bit product."""
+    """Return the upper 64 bits of the 128-bit product."""
     a_low, a_high = a & _LOW_HALF, a >> _HALF
     b_low, b_high = b & _LOW_HALF, b >> _HALF
     low = a_low * b_low
@@ -56,7 +55,7 @@ def _multiply_high(a, b):
 
 @numba.njit(cache=True)
 def open_stream(stream, key, chain, sweep, user, purpose):
-    """Set ``stream`` to its beginning. A move has a purpose of its own (0, 1, ...), so that moves share nothing."""
+    """Set ``stream`` to its beginning. Every move has its own purpose (0, 1, ...), so that moves share nothing."""
     stream[0] = key[0]
     stream[1] = key[1]
     stream[2] = np.uint64(0)
@@ -67,7 +66,8 @@ def open_stream(stream, key, chain, sweep, user, purpose):
 
 
 @numba.njit(cache=True)
-def _next_block(stream):
+def next_block(stream):
+    """Compute the next four numbers of the stream, into places 6 to 9."""
     stream[2] += _ONE
     k0, k1 = stream[0], stream[1]
     c0, c1, c2, c3 = stream[2], stream[3], stream[4], stream[5]
@@ -83,23 +83,42 @@ def _next_block(stream):
 
 @numba.njit(cache=True)
 def uniform(stream):
-    """The next number of the stream, uniform on [0, 1)."""
+    """Return the next number of the stream, uniform on [0, 1)."""
     if stream[10] == np.uint64(4):
-        _next_block(stream)
+        next_block(stream)
     bits = stream[np.uint64(6) + stream[10]]
     stream[10] += _ONE
+    return unit_interval(bits)
+
+
+@numba.njit(cache=True)
+def unit_interval(bits):
+    """Return 64 random bits as a number in [0, 1): the first 53 of them."""
     return np.float64(bits >> _ELEVEN) * (1.0 / 9007199254740992.0)
 
 
 @numba.njit(cache=True)
+def four_uniforms(stream):
+    """Return the first four numbers of a stream just opened, as four calls of `uniform` give them, in one call."""
+    next_block(stream)
+    return unit_interval(stream[6]), unit_interval(stream[7]), unit_interval(stream[8]), unit_interval(stream[9])
+
+
+@numba.njit(cache=True)
 def uniform_below(stream, n):
-    """A uniform integer in 0, ..., n - 1 (n far below 2^53, so that the rounding does not show)."""
-    return min(int(uniform(stream) * n), n - 1)
+    """Return a uniform integer in 0, ..., n - 1."""
+    return integer_below(uniform(stream), n)
+
+
+@numba.njit(cache=True)
+def integer_below(u, n):
+    """Return an integer in 0, ..., n - 1 from a uniform number (n far below 2^53: rounding does not show)."""
+    return min(int(u * n), n - 1)
 
 
 @numba.njit(cache=True)
 def uniforms(key, chain, sweep, user, purpose, size):
-    """The first ``size`` numbers of a stream as an array."""
+    """Return the first ``size`` numbers of a stream as an array."""
     stream = np.empty(STREAM_SIZE, np.uint64)
     open_stream(stream, key, chain, sweep, user, purpose)
     out = np.empty(size)

@@ -1,4 +1,4 @@
-"""Random variates from a counter-based stream."""
+"""Draw random variates from a counter-based stream."""
 
 # mypy: disable-error-code="no-untyped-def"
 from __future__ import annotations
@@ -13,19 +13,19 @@ from bmcd.system.streams import uniform
 
 @numba.njit(cache=True, nogil=True)
 def exponential(stream):
-    """Exponential with mean 1. 1 - u is never zero."""
+    """Draw an exponential variate with mean 1. (1 - u is never zero.)"""
     return -math.log(1.0 - uniform(stream))
 
 
 @numba.njit(cache=True, nogil=True)
 def normal(stream):
-    """Standard normal (Box and Muller; the second of the pair is not kept: a call depends on no earlier one)."""
+    """Draw a standard normal variate (Box and Muller). The second of the pair is not kept for the next call."""
     return math.sqrt(2.0 * exponential(stream)) * math.cos(2.0 * math.pi * uniform(stream))
 
 
 @numba.njit(cache=True, nogil=True)
 def log_gamma_variate(stream, shape):
-    """Logarithm of a Gamma(shape, 1) variate (Marsaglia and Tsang 2000). In logs: small shapes underflow."""
+    """Draw the log of a Gamma(shape, 1) variate (Marsaglia and Tsang 2000). Small shapes would underflow."""
     boost = 0.0
     if shape < 1.0:
         boost = -exponential(stream) / shape
@@ -41,7 +41,7 @@ def log_gamma_variate(stream, shape):
 
 @numba.njit(cache=True, nogil=True)
 def draw_dirichlet(stream, concentration, out):
-    """Fill ``out`` with a Dirichlet variate; no entry is exactly zero, so that its logarithm exists."""
+    """Fill ``out`` with a Dirichlet variate. No entry is exactly zero, so that its logarithm exists."""
     largest = -math.inf
     for c in range(out.size):
         out[c] = log_gamma_variate(stream, concentration[c])
@@ -55,7 +55,7 @@ def draw_dirichlet(stream, concentration, out):
 
 @numba.njit(cache=True, nogil=True)
 def draw_from_logs(stream, log_weights):
-    """Index drawn with probability proportional to exp(log_weights)."""
+    """Draw an index with probability proportional to exp(log_weights)."""
     largest = log_weights.max()
     total = 0.0
     for c in range(log_weights.size):

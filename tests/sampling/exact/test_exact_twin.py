@@ -20,13 +20,14 @@ from bmcd.mallows.enumeration import (
     slow_distance,
 )
 from bmcd.mallows.latent.scan import cluster_tables, shared_tables
+from bmcd.mallows.latent.users import redraw
 from bmcd.sampling.exact.labels import label_scores, scores_to_log_q
-from bmcd.sampling.exact.ranks import hit_and_run, redraw
+from bmcd.sampling.exact.ranks import hit_and_run
 from bmcd.sampling.exact.rho import draw_rank_pair, shuffle
 from bmcd.sampling.exact.sampler import ExactSampler
 from bmcd.sampling.exact.sweep import Effort
 from bmcd.sampling.priors import Priors
-from bmcd.sampling.purposes import ALPHA, LABELS, RELABEL, RHO_PRIOR, RHO_SWAPS, ROUND_STRIDE, TAU
+from bmcd.sampling.purposes import ALPHA, LABELS, REDRAW, RELABEL, RHO_PRIOR, RHO_SWAPS, ROUND_STRIDE, TAU
 from bmcd.sampling.state import ChainState, make_data
 from bmcd.system.streams import STREAM_SIZE, open_stream, stream_key, uniform
 from bmcd.system.variates import draw_dirichlet, exponential, normal
@@ -101,7 +102,7 @@ class Twin:
                 continue
             self.move_alpha(c, members)
             table, where = cluster_tables(SHARED, state.alpha[c]), (self.key, CHAIN, self.sweep)
-            redraw(members, DATA, state.rho[c], SHARED, table, *where, state.ranks)
+            redraw(members, DATA, state.rho[c], SHARED, table, *where, REDRAW, state.ranks)
             for round_ in range(EFFORT.rounds):
                 number = ROUND_STRIDE * round_
                 self.exchange(c, members, self.stream(c, RELABEL + number), EFFORT.relabels, True)
@@ -203,7 +204,7 @@ def test_redrawn_rankings_have_their_law(user, rotating_seed, p_value):
     draws = np.empty((600, N_ITEMS), np.int64)
     for sweep in range(len(draws)):
         ranks = np.tile(compatible(user)[0], (N_USERS, 1))
-        redraw(members, DATA, rho, SHARED, table, key, 0, sweep, ranks)
+        redraw(members, DATA, rho, SHARED, table, key, 0, sweep, REDRAW, ranks)
         draws[sweep] = ranks[user]
     if len(law) == 1:
         assert (draws == draws[0]).all()

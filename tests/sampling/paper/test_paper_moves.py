@@ -7,19 +7,14 @@ from itertools import combinations, permutations
 import numpy as np
 import pytest
 
-from bmcd.mallows import counting, estimation
 from bmcd.mallows.distances import DISTANCES
 from bmcd.mallows.enumeration import slow_distance
 from bmcd.mallows.partition import log_partition
 from bmcd.mallows.rank_scale import scale_values
-from bmcd.sampling.paper import log_z_table as paper_partition
-from bmcd.sampling.paper.distance_changes import change_by_leap, change_by_swap, distance_from_scratch, make_room
-from bmcd.sampling.paper.log_z import SCAN, TABLE, log_partition_kernel
-from bmcd.sampling.paper.log_z_table import is_estimated, make_partition, table_error
+from bmcd.sampling.paper.distance_changes import change_by_leap, change_by_swap, distance_from_scratch, make_scratch
 from bmcd.sampling.paper.moves import (
     alpha_log_ratio,
     block_of,
-    four_uniforms,
     leap_and_shift,
     leap_log_ratio,
     leap_probability,
@@ -31,7 +26,7 @@ from bmcd.sampling.paper.moves import (
 )
 from bmcd.sampling.paper.sampler import whole_scale
 from bmcd.sampling.paper.user_moves import draw_labels
-from bmcd.system.streams import STREAM_SIZE, open_stream, stream_key, uniforms
+from bmcd.system.streams import STREAM_SIZE, four_uniforms, open_stream, stream_key, uniforms
 
 
 def ranks_of(order):
@@ -205,7 +200,7 @@ def test_changes_of_distance(name, rotating_seed):
     for _ in range(60):
         n = int(rng.integers(2, 9))
         scale, unit = whole_scale(scale_values(n, "sqrt" if name == "stretched" else "linear"))
-        room = make_room(n)
+        scratch = make_scratch(n)
         orders = np.array([rng.permutation(n), rng.permutation(n)])
         other = np.array([rng.permutation(n) + 1])
 
@@ -213,101 +208,15 @@ def test_changes_of_distance(name, rotating_seed):
             g = (scale * unit).tolist() if name == "stretched" else None
             return slow_distance(ranks_of(order).tolist(), other[0].tolist(), distance, g)
 
-        now = distance_from_scratch(code, orders, 1, other, 0, scale, room)
+        now = distance_from_scratch(code, orders, 1, other, 0, scale, scratch)
         assert now * unit == pytest.approx(by_definition(orders[1]), rel=1e-13)
         a, b = rng.choice(n, 2, replace=False).tolist()
         for change, move in ((change_by_swap, swap), (change_by_leap, leap_and_shift)):
             moved, ranks = orders.copy(), np.array([ranks_of(order) for order in orders])
             move(moved, ranks, 1, a, b)
-            found = change(code, orders, 1, other, 0, a, b, scale, now, room)
-            assert found == distance_from_scratch(code, moved, 1, other, 0, scale, room) - now
+            found = change(code, orders, 1, other, 0, a, b, scale, now, scratch)
+            assert found == distance_from_scratch(code, moved, 1, other, 0, scale, scratch) - now
             assert (now + found) * unit == pytest.approx(by_definition(moved[1]), rel=1e-13)
-
-
-@pytest.mark.parametrize("distance", DISTANCES)
-@pytest.mark.parametrize("n", [1, 2, 7, 12])
-def test_log_partition_kernel_is_exact(distance, n):
-    partition = make_partition(distance, scale_values(n))
-    for alpha in (1e-9, 0.3, 4.0, 60.0):
-        exact = log_partition(n, alpha, distance, method="exact")
-        assert log_partition_kernel(partition, alpha) == pytest.approx(exact, rel=1e-12, abs=1e-14)
-
-
-def test_log_partition_kernel_on_a_stretched_scale():
-    scale, unit = whole_scale(scale_values(30, "log"))
-    partition = make_partition("footrule", scale * unit)
-    assert partition.method == SCAN
-    # The scale is rounded to 2^-40, so log Z moves by some 1e-11.
-    assert log_partition_kernel(partition, 5.0) == pytest.approx(log_partition(30, 5.0, rank_scale="log"), abs=1e-9)
-
-
-def test_table_with_exact_knots():
-    """Between knots the spline is off by less than what 100,000 users would notice (1e-5 each)."""
-    partition = make_partition("spearman", scale_values(14), 14.0)
-    assert partition.method == TABLE
-    for alpha in np.geomspace(1e-3, partition.max_alpha, 12):
-        assert log_partition_kernel(partition, alpha) == pytest.approx(
-            log_partition(14, alpha, "spearman"), abs=1e-4
-        )
-
-
-def test_table_ends_where_estimates_end(monkeypatch):
-    exact = paper_partition._knot
-
-    def knot(distance, n, alpha, k):
-        if alpha > 5:
-            raise ValueError("importance sampling breaks down")
-        return exact(distance, n, alpha, k)
-
-    monkeypatch.setattr(paper_partition, "_knot", knot)
-    partition = make_partition("spearman", scale_values(13))
-    assert 3 < partition.max_alpha <= 5
-    assert log_partition_kernel(partition, partition.max_alpha) == pytest.approx(
-        log_partition(13, partition.max_alpha, "spearman"), abs=1e-4
-    )
-    with pytest.raises(ValueError, match="breaks down"):  # more was asked for than can be had
-        make_partition("spearman", scale_values(13), 7.0)
-    paper_partition._table.cache_clear()
-
-
-@pytest.fixture
-def rough_tables(monkeypatch):
-    """Few knots and little effort: seconds instead of minutes."""
-    monkeypatch.setattr(paper_partition, "KNOTS", 10)
-    monkeypatch.setattr(estimation, "BUDGET", 2_000_000)
-    paper_partition._table.cache_clear()
-    yield
-    paper_partition._table.cache_clear()
-
-
-def test_table_of_ulam_beyond_the_counts(rough_tables):
-    """81 items, really estimated: as far from log Z and its slope, by counts, as the errors say."""
-    n, alphas = 81, np.array([0.5, 5.0, 20.0, 45.0, 60.0])
-    assert is_estimated("ulam", n)
-    assert not is_estimated("ulam", n - 1)
-    partition = make_partition("ulam", scale_values(n), 60.0)
-    assert partition.method == TABLE
-    error = table_error("ulam", n, alphas, 60.0)
-    assert (error.log_z < 0.1).all()
-    distances = np.arange(n)
-    for alpha, for_log_z, for_slope in zip(alphas, *error, strict=True):
-        logs = counting.ulam_log_counts(n) - alpha / n * distances
-        assert abs(log_partition_kernel(partition, alpha) - np.logaddexp.reduce(logs)) < 5 * for_log_z
-        below, above = (log_partition_kernel(partition, alpha + step) for step in (-0.01, 0.0))
-        mean = np.average(distances, weights=np.exp(logs - logs.max()))
-        assert abs((above - below) / 0.01 + mean / n) < 5 * for_slope
-
-
-def test_errors_of_a_table_are_those_of_its_estimates(rough_tables, monkeypatch):
-    """Estimates of what is known: the errors say how far off they are, over knots and between them."""
-    monkeypatch.setattr(counting, "SPEARMAN_LIMIT", 12)
-    partition = make_partition("spearman", scale_values(14), 10.0)
-    alphas = np.geomspace(0.05, 9.5, 12)
-    found = np.array([log_partition_kernel(partition, alpha) for alpha in alphas])
-    exact = np.array([counting.spearman(14, alpha / 14)[0] for alpha in alphas])
-    scores = (found - exact) / table_error("spearman", 14, alphas, 10.0).log_z
-    assert np.abs(scores).max() < 5
-    assert np.abs(scores).max() > 0.2  # and they are not so large that anything would pass
 
 
 def test_whole_scale_keeps_sums_exact():

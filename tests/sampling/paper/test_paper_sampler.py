@@ -11,7 +11,7 @@ from bmcd.mallows.distances import DISTANCES
 from bmcd.mallows.distances import distance as distance_between
 from bmcd.mallows.enumeration import enumerate_rankings, log_partition_enumerated, slow_distance
 from bmcd.mallows.rank_scale import scale_values
-from bmcd.sampling.paper.sampler import PaperSampler, join_clusters, split_by_cluster
+from bmcd.sampling.paper.sampler import PaperSampler
 from bmcd.sampling.priors import Priors
 from bmcd.sampling.state import ChainState, make_data
 
@@ -111,7 +111,7 @@ class ExactPosterior:
             log_weight = sum(math.lgamma(psi + len(some)) - math.lgamma(psi) for some in users)
             yield labels, users, math.exp(log_weight)
 
-    def expectations(self, fixed=None):
+    def expectations(self):
         """Label-free quantities: shared clusters, latent rankings, sum of alphas, sum of squared shares."""
         psi, n_users = self.priors.concentration, len(self.rows)
         total, out = 0.0, {}
@@ -120,8 +120,6 @@ class ExactPosterior:
             out[name] = out.get(name, 0.0) + value
 
         for labels, users, weight in self.over_labels():
-            if fixed is not None and labels != tuple(fixed):
-                continue
             parts = [self.cluster(some) for some in users]
             w = weight * math.prod(parts)
             total += w
@@ -154,12 +152,10 @@ def observe(state, posterior):
     return seen
 
 
-def scores(expected, draws, skip=()):
+def scores(expected, draws):
     """(mean - truth) / MCSE by batch means, for each quantity; those that never change must be exact."""
     out = {}
     for name, truth in expected.items():
-        if name in skip:
-            continue
         values = np.array([draw[name] for draw in draws])
         batches = values[: len(values) // BATCHES * BATCHES].reshape(BATCHES, -1).mean(axis=1)
         error = batches.std(ddof=1) / math.sqrt(BATCHES)
@@ -225,54 +221,7 @@ def test_no_clicks_gives_the_prior(rotating_seed):
     assert max(map(abs, found.values())) < BOUND, found
 
 
-def test_split_clusters_sample_the_posterior_given_the_labels(rotating_seed):
-    posterior = ExactPosterior(ROWS, 4, 2, PRIORS, "footrule")
-    data = make_data(clicks_of(ROWS, 4))
-    whole = random_state(data, 2, rotating_seed)
-    whole.labels[:] = [0, 0, 1, 0]
-    parts = split_by_cluster(data, whole)
-    samplers = [
-        PaperSampler(
-            part.data,
-            1,
-            PRIORS,
-            seed=rotating_seed,
-            alpha_update=1,
-            fixed_labels=True,
-            user_numbers=part.user_numbers,
-            cluster_numbers=part.cluster_numbers,
-        )
-        for part in parts
-    ]
-    draws = []
-    for k in range(10_000):
-        for part, sampler in zip(parts, samplers, strict=True):
-            sampler.run(part.state, 0, 10 * k, 10, k < 50)
-        if k >= 50:
-            draws.append(observe(join_clusters(whole, parts), posterior))
-    found = scores(posterior.expectations(fixed=whole.labels), draws, skip=["sum of squared shares"])
-    assert max(map(abs, found.values())) < BOUND, found
-
-
 # ------------------------------------------------------------------------------------------- the same bits
-
-
-@pytest.mark.parametrize("ranks_move", ["swap", "leap_and_shift"])
-def test_split_clusters_end_where_the_whole_ends(ranks_move, rotating_seed):
-    data = random_problem(rotating_seed)
-    whole = random_state(data, 4, rotating_seed)
-    whole.labels[whole.labels == 3] = 0  # one cluster is empty
-    options = {"seed": 5, "alpha_update": 3, "fixed_labels": True, "ranks_move": ranks_move}
-    parts = split_by_cluster(data, whole)
-    assert parts[3].user_numbers.size == 0
-    for part in parts:
-        numbers = {"user_numbers": part.user_numbers, "cluster_numbers": part.cluster_numbers}
-        PaperSampler(part.data, 1, PRIORS, **options, **numbers).run(part.state, 2, 0, 50, True)
-    joined = join_clusters(whole, parts)
-    PaperSampler(data, 4, PRIORS, **options).run(whole, 2, 0, 50, True)
-    assert_same(joined, whole)
-    again = np.concatenate([part.data.item_users for part in parts])
-    assert again.size == data.item_users.size
 
 
 @pytest.mark.parametrize("ranks_move", ["swap", "leap_and_shift"])
@@ -358,20 +307,10 @@ def test_log_joint_by_its_formula(rotating_seed):
     assert info.label_counts.tolist() == np.bincount(state.labels, minlength=2).tolist()
 
 
-def test_labels_and_shares_stay_where_they_are_fixed(rotating_seed):
-    data = random_problem(rotating_seed)
-    state = random_state(data, 3, rotating_seed)
-    before = copy_of(state)
-    PaperSampler(data, 3, PRIORS, fixed_labels=True).run(state, 0, 0, 30, True)
-    assert (state.labels == before.labels).all()
-    assert (state.tau == before.tau).all()
-    assert (state.ranks != before.ranks).any()
-
-
 def test_steps_are_tuned_in_warm_up_only(rotating_seed):
     data = random_problem(rotating_seed)
-    state = random_state(data, 2, rotating_seed)
-    sampler = PaperSampler(data, 2, PRIORS, alpha_update=1, fixed_labels=True)
+    state = random_state(data, 1, rotating_seed)  # one cluster: it is never empty
+    sampler = PaperSampler(data, 1, PRIORS, alpha_update=1)
     sampler.run(state, 0, 0, 3000, True)
     tuned = state.alpha_step.copy()
     info = sampler.run(state, 0, 3000, 6000, False)
@@ -423,7 +362,6 @@ def test_alpha_above_the_end_is_rejected_and_counted(rotating_seed):
         ({"leap_size": 0}, "choose one of 1 to 8"),
         ({"leap_size": 9}, "choose one of 1 to 8"),
         ({"max_alpha": -1.0}, "max_alpha must be a positive number"),
-        ({"user_numbers": np.array([1, 2])}, "user_numbers must be 40 different"),
     ],
 )
 def test_refused_settings(options, message):

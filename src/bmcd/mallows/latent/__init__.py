@@ -1,4 +1,4 @@
-"""Exact sums over the rankings that agree with a user's clicks. Knows the footrule and click sets, no sampler."""
+"""Sum out a user's latent ranking, exactly, given the clicks. Knows the footrule and click sets, but no sampler."""
 
 from bmcd.mallows.latent.exact import click_matrix, log_likelihood, sample_latent, top_probabilities
 

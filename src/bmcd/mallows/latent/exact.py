@@ -1,52 +1,44 @@
-"""Exact sums over the full rankings compatible with a set of clicks (footrule distance).
+"""Exact sums over the full rankings that agree with a set of clicks (footrule distance).
 
-A user who clicked c of n items has a latent full ranking in which the clicked items take ranks 1..c and the
-others c+1..n. Given the consensus rho and the scale alpha, the latent ranking can be summed out exactly, in
-O(n * width) operations per user and cluster, where width is the number of items that are typically open at
-once (see `scan.py` for the recursion). No other distance has such a recursion here.
+A user who clicked c of n items has a latent full ranking in which the clicked items take ranks 1..c and the others
+c+1..n. Given the consensus rho and the scale alpha, the latent ranking can be summed out exactly, in O(n * width)
+operations per user and cluster, where width is the number of items that are typically open at once (`scan.py` has
+the recursion). No other distance has such a recursion here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
-import numba
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from bmcd.errors import InputError
+from bmcd.mallows.checks import alpha_by_cluster
 from bmcd.mallows.distances import check_ranks
 from bmcd.mallows.footrule_scan import MAX_TABLE_ITEMS
-from bmcd.mallows.latent import users as scan_users
-from bmcd.mallows.latent.scan import Cluster, Shared, cluster_tables, shared_tables
+from bmcd.mallows.latent import users as kernels
+from bmcd.mallows.latent.scan import ClusterTables, SharedTables, cluster_tables, shared_tables
 from bmcd.mallows.rank_scale import scale_gaps
 from bmcd.system.streams import stream_key
+from bmcd.system.threads import thread_count
 
-# Starting threads costs more than computing this many users.
+# Starting a thread costs as much as computing this many users; a thread then takes as many at a time.
 USERS_PER_THREAD = 256
 
 
-@contextmanager
-def _threads_for(n_users: int) -> Iterator[None]:
-    """As many threads as are worth starting; the number changes no result."""
-    before = numba.get_num_threads()
-    numba.set_num_threads(min(before, max(1, n_users // USERS_PER_THREAD)))
-    try:
-        yield
-    finally:
-        numba.set_num_threads(before)
-
-
 class _Problem:
-    """Checked input: who clicked what, and the tables of each cluster."""
+    """Checked input: who clicked what, the clusters, and the threads to use."""
 
-    def __init__(self, clicks: Any, rho: ArrayLike, alpha: ArrayLike, rank_scale: str | ArrayLike) -> None:
+    def __init__(
+        self, clicks: Any, rho: ArrayLike, alpha: ArrayLike, rank_scale: str | ArrayLike, n_threads: int | None
+    ) -> None:
         matrix = click_matrix(clicks)
-        self.indptr = matrix.indptr.astype(np.int64)
-        self.indices = matrix.indices.astype(np.int64)
+        self.clicks = kernels.ClickedItems(matrix.indptr.astype(np.int64), matrix.indices.astype(np.int64))
         self.n_users, self.n_items = matrix.shape
         if self.n_items > MAX_TABLE_ITEMS:
             raise InputError(
@@ -60,16 +52,31 @@ class _Problem:
                 "pass one ranking of the items, or one row for each cluster."
             )
         self.n_clusters = self.rho.shape[0]
-        self.alpha = _check_alpha(alpha, self.n_clusters)
-        self.shared: Shared = shared_tables(scale_gaps(self.n_items, rank_scale))
+        self.alpha = alpha_by_cluster(alpha, self.n_clusters)
+        self.shared: SharedTables = shared_tables(scale_gaps(self.n_items, rank_scale))
+        self.n_threads = min(thread_count(n_threads), max(1, self.n_users // USERS_PER_THREAD))
 
-    def cluster(self, c: int) -> Cluster:
-        tables: Cluster = cluster_tables(self.shared, float(self.alpha[c]))
-        return tables
+    def compute(
+        self,
+        kernel: Callable[[int, ClusterTables, NDArray[np.int64]], None],
+        labels: NDArray[np.integer[Any]] | None = None,
+    ) -> None:
+        """Call ``kernel(c, tables, users)`` for every cluster and all users, or those with label c, in parts.
+
+        The threads live as long as this call: nothing is left behind that a fork or another thread could meet.
+        """
+        everyone = np.arange(self.n_users)
+        with ThreadPoolExecutor(self.n_threads) as pool:  # starts no thread before it is handed work
+            for c in range(self.n_clusters):
+                users = everyone if labels is None else np.flatnonzero(labels == c)
+                parts = [users[i : i + USERS_PER_THREAD] for i in range(0, users.size, USERS_PER_THREAD)]
+                work = partial(kernel, c, cluster_tables(self.shared, float(self.alpha[c])))
+                for _ in map(work, parts) if self.n_threads == 1 else pool.map(work, parts):
+                    pass  # an error in a thread is raised here
 
 
 def click_matrix(clicks: Any) -> sparse.csr_array:
-    """Rows are users, columns items; anything non-zero is a click."""
+    """Return the clicks as a matrix, users x items. Anything non-zero is a click."""
     matrix = getattr(clicks, "matrix", clicks)
     if not sparse.issparse(matrix):
         matrix = np.asarray(matrix)
@@ -87,21 +94,15 @@ def click_matrix(clicks: Any) -> sparse.csr_array:
     return csr
 
 
-def _check_alpha(alpha: ArrayLike, n_clusters: int) -> NDArray[np.float64]:
-    values = np.asarray(alpha, dtype=np.float64)
-    if values.ndim > 1 or (values.ndim == 1 and values.size not in (1, n_clusters)):
-        raise InputError(
-            f"alpha has shape {values.shape}, but rho has {n_clusters} clusters: pass one number, or one for each."
-        )
-    if not np.all(np.isfinite(values)) or np.any(values < 0):
-        raise InputError(f"alpha must be finite and at least 0, but it is {values.tolist()}.")
-    return np.broadcast_to(values, (n_clusters,)).copy()
-
-
 def log_likelihood(
-    clicks: Any, rho: ArrayLike, alpha: ArrayLike, *, rank_scale: str | ArrayLike = "linear"
+    clicks: Any,
+    rho: ArrayLike,
+    alpha: ArrayLike,
+    *,
+    rank_scale: str | ArrayLike = "linear",
+    n_threads: int | None = None,
 ) -> NDArray[np.float64]:
-    """log P(A_j | rho_c, alpha_c) of every user and cluster, with the latent rankings summed out.
+    """Return log P(A_j | rho_c, alpha_c) of every user and cluster, with the latent rankings summed out.
 
     This is the probability that the c_j best items of a ranking drawn from the Mallows model are just the ones
     the user clicked, given their number c_j. A user who clicked nothing, or everything, has log probability 0.
@@ -116,6 +117,8 @@ def log_likelihood(
         Scale, or one for each cluster.
     rank_scale
         Spacing of the ranks, see `rank_scale.scale_values`.
+    n_threads
+        Threads to use at most; None for one a core. It changes no digit.
 
     Returns
     -------
@@ -128,26 +131,33 @@ def log_likelihood(
     >>> bool(np.isclose(np.exp(log_likelihood([[1, 1, 0, 0]], rho=[1, 2, 3, 4], alpha=0))[0, 0], 1 / 6))
     True
     """
-    problem = _Problem(clicks, rho, alpha, rank_scale)
+    problem = _Problem(clicks, rho, alpha, rank_scale, n_threads)
     out = np.empty((problem.n_clusters, problem.n_users))
-    with _threads_for(problem.n_users):
-        for c in range(problem.n_clusters):
-            scan_users.log_likelihoods(
-                problem.indptr, problem.indices, problem.rho[c], problem.shared, problem.cluster(c), out[c]
-            )
+
+    def fill(c: int, tables: ClusterTables, users: NDArray[np.int64]) -> None:
+        part = out[c, users[0] : users[-1] + 1]
+        kernels.log_likelihoods(users, problem.clicks, problem.rho[c], problem.shared, tables, part)
+
+    problem.compute(fill)
     return np.ascontiguousarray(out.T)
 
 
 def top_probabilities(
-    clicks: Any, rho: ArrayLike, alpha: ArrayLike, k: int, *, rank_scale: str | ArrayLike = "linear"
+    clicks: Any,
+    rho: ArrayLike,
+    alpha: ArrayLike,
+    k: int,
+    *,
+    rank_scale: str | ArrayLike = "linear",
+    n_threads: int | None = None,
 ) -> NDArray[np.float64]:
-    """P(R_ij <= c_j + k | A_j, rho_c, alpha_c): is item i among the user's next k?
+    """Return P(R_ij <= c_j + k | A_j, rho_c, alpha_c): the probability that item i is among the user's next k.
 
-    Exact, for all items of a user in one forward-backward pass. Clicked items get 0: they are not "next". The
-    probabilities of a user sum to k over the items (to the number of unclicked items, if that is smaller).
+    The probabilities are exact. Clicked items get 0, as they are not "next". The probabilities of a user sum to k
+    over the items, or to the number of unclicked items if that is smaller.
 
-    Unclicked items at consensus ranks <= c_j + 1 are all at hand when rank c_j + 1 arrives; they are
-    exchangeable in the model, and their probabilities are tied (up to rounding).
+    Unclicked items at consensus ranks <= c_j + 1 are exchangeable in the model: all of them are open when rank c_j
+    + 1 arrives. Their probabilities are therefore equal, up to rounding.
 
     Parameters are those of `log_likelihood`, and ``k`` >= 1.
 
@@ -165,19 +175,15 @@ def top_probabilities(
     """
     if not isinstance(k, int | np.integer) or isinstance(k, bool) or k < 1:
         raise InputError(f"k must be a whole number of at least 1, but it is {k!r}.")
-    problem = _Problem(clicks, rho, alpha, rank_scale)
+    problem = _Problem(clicks, rho, alpha, rank_scale, n_threads)
     out = np.empty((problem.n_users, problem.n_items, problem.n_clusters))
-    with _threads_for(problem.n_users):
-        for c in range(problem.n_clusters):
-            scan_users.top_probabilities(
-                problem.indptr,
-                problem.indices,
-                problem.rho[c],
-                min(int(k), problem.n_items),
-                problem.shared,
-                problem.cluster(c),
-                out[:, :, c],
-            )
+    next_k = min(int(k), problem.n_items)
+
+    def fill(c: int, tables: ClusterTables, users: NDArray[np.int64]) -> None:
+        rho_c, part = problem.rho[c], out[:, :, c]
+        kernels.top_probabilities(users, problem.clicks, rho_c, next_k, problem.shared, tables, part)
+
+    problem.compute(fill)
     return out
 
 
@@ -189,11 +195,12 @@ def sample_latent(
     *,
     seed: int = 0,
     rank_scale: str | ArrayLike = "linear",
+    n_threads: int | None = None,
 ) -> NDArray[np.int64]:
     """Draw each user's latent full ranking, exactly, given the clicks and the user's cluster.
 
-    ``labels`` holds each user's cluster, 0, 1, ...; it may be left out when there is one cluster. A user's
-    draw depends on the seed, the user's row number and clicks, and nothing else.
+    ``labels`` holds each user's cluster, 0, 1, ...; it may be left out when there is one cluster. A user's draw
+    depends only on the seed, the cluster, and the user's row number and clicks.
 
     Returns
     -------
@@ -205,7 +212,7 @@ def sample_latent(
     >>> int(ranks[0, 1]), sorted(ranks[0].tolist())
     (1, [1, 2, 3])
     """
-    problem = _Problem(clicks, rho, alpha, rank_scale)
+    problem = _Problem(clicks, rho, alpha, rank_scale, n_threads)
     if labels is None:
         if problem.n_clusters > 1:
             raise InputError(
@@ -225,18 +232,9 @@ def sample_latent(
         )
     key = stream_key(seed)
     out = np.empty((problem.n_users, problem.n_items), np.int64)
-    with _threads_for(problem.n_users):
-        for c in range(problem.n_clusters):
-            users = np.flatnonzero(cluster_of == c)
-            if users.size:
-                scan_users.sample_rankings(
-                    problem.indptr,
-                    problem.indices,
-                    users,
-                    problem.rho[c],
-                    problem.shared,
-                    problem.cluster(c),
-                    key,
-                    out,
-                )
+
+    def fill(c: int, tables: ClusterTables, users: NDArray[np.int64]) -> None:
+        kernels.redraw(users, problem.clicks, problem.rho[c], problem.shared, tables, key, 0, 0, 0, out)
+
+    problem.compute(fill, cluster_of)
     return out

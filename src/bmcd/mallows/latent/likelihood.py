@@ -1,4 +1,4 @@
-"""log P(clicks | rho, alpha) of one user with the latent ranking summed out. See `scan.py` for the scheme."""
+"""The log-likelihood of one user's clicks, with the latent ranking summed out. See `scan.py` for the recursion."""
 
 # mypy: disable-error-code="no-untyped-def"
 from __future__ import annotations
@@ -11,9 +11,10 @@ from bmcd.mallows.latent.scan import CHUNK, REORDER, ROOM, fit_window, lone_fall
 
 
 @numba.njit(cache=True, fastmath=REORDER)
-def _first_block(clicked, shared, cluster, x, y):
-    """Scan of the clicked block up to t = c. Returns log weight, s, and the sum of gap_t e_t over t <= c."""
-    c = clicked.size
+def _first_block(clicked, shared, cluster, work):
+    """Scan the clicked block up to t = c. Returns its log weight, the excess, and the sum of gap_t e_t so far."""
+    c, x, y, gaps = clicked.size, work.message, work.next_message, shared.gaps
+    root, off, twice, decay_row, decay = shared.root, shared.off, shared.twice, shared.decay_row, cluster.decay
     log_weight, aged = 0.0, 0.0
     excess, next_click = 0, 0
     size = min(c // 2 + 6, x.size)
@@ -23,16 +24,15 @@ def _first_block(clicked, shared, cluster, x, y):
     high = 0
     for t in range(1, c + 1):
         high = min(high + 1, c - t)
-        decay = cluster.decay[shared.decay_row[t]]
         if next_click < c and clicked[next_click] == t:
             next_click += 1
-            pair(x, y, shared.off[excess + 1], decay, shared.twice, excess, 0, high)
+            pair(x, y, off[excess + 1], decay[decay_row[t]], twice, excess, 0, high)
         else:
             excess += 1
-            lone_grows(x, y, shared.root, decay, excess, 0, high)
+            lone_grows(x, y, root, decay[decay_row[t]], excess, 0, high)
         y[high + 2] = 0.0
         x, y = y, x
-        aged += shared.gaps[t - 1] * excess
+        aged += gaps[t - 1] * excess
         if not (1.0 / ROOM < x[1] < ROOM):
             log_weight += math.log(x[1])
             scale = 1.0 / x[1]
@@ -42,14 +42,15 @@ def _first_block(clicked, shared, cluster, x, y):
 
 
 @numba.njit(cache=True, fastmath=REORDER)
-def log_likelihood_user(clicked, n, shared, cluster, x, y):
-    """log P(clicks | rho, alpha); ``clicked`` holds the consensus positions of the clicked items, sorted."""
-    c = clicked.size
+def log_likelihood_user(clicked, shared, cluster, work):
+    """Return log P(clicks | rho, alpha); ``clicked`` holds the consensus positions of the clicked items, sorted."""
+    n, c, x, y = shared.gaps.size, clicked.size, work.message, work.next_message
+    gaps, finish = shared.gaps, cluster.finish
     if c == 0 or c == n:
         return 0.0
-    log_weight, excess, aged = _first_block(clicked, shared, cluster, x, y)
-    # Every open rank of block 1 will be taken by a clicked item: s! ways. Block 2 starts at sqrt(s!) and
-    # block 1 ended at 1 / sqrt(s!), which cancels.
+    log_weight, excess, aged = _first_block(clicked, shared, cluster, work)
+    # Clicked items will take the e open ranks of block 1 in e! ways. Block 2 starts at sqrt(e!), and block 1 ended
+    # at 1 / sqrt(e!), which cancels.
     log_weight += shared.log_factorial[excess]
     next_click = c - excess
     x[1] = 1.0
@@ -69,10 +70,10 @@ def log_likelihood_user(clicked, n, shared, cluster, x, y):
             if steps % 2 == 1:
                 x, y = y, x
             for step in range(steps):
-                aged += shared.gaps[t + step] * excess
+                aged += gaps[t + step] * excess
             t += steps
             left -= steps
-            low, high, largest = fit_window(x, cluster.finish[t], new_low, new_high)
+            low, high, largest = fit_window(x, finish[t], new_low, new_high)
             if not (1.0 / ROOM < largest < ROOM):
                 log_weight += math.log(largest)
                 scale = 1.0 / largest
@@ -86,11 +87,11 @@ def log_likelihood_user(clicked, n, shared, cluster, x, y):
         x, y = y, x
         excess -= 1
         next_click += 1
-        aged += shared.gaps[t - 1] * excess
+        aged += gaps[t - 1] * excess
     # No click is left: what follows is the same for everybody.
     total = x[1]
     if t < n:
-        follow = cluster.finish[t + 1]
+        follow = finish[t + 1]
         total = 0.0
         for m in range(low, high + 1):
             total += x[m + 1] * ((2 * m + 1) * follow[m + 1] + m * follow[m] + (m + 1) * follow[m + 2])

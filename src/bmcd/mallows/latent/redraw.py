@@ -1,41 +1,33 @@
-"""Exact draws of a user's latent ranking. See `scan.py` for the scheme."""
+"""Draw a user's latent ranking from its exact law. See `scan.py` for the recursion."""
 
 # mypy: disable-error-code="no-untyped-def"
 from __future__ import annotations
 
 import numba
 
-from bmcd.mallows.latent.scan import (
-    REORDER,
-    close_row,
-    completion_row,
-    count_up_to,
-    lone_falls,
-    pair,
-    second_block_rows,
-)
+from bmcd.mallows.latent import scan
 from bmcd.system.streams import uniform, uniform_below
 
 
-@numba.njit(cache=True, fastmath=REORDER)
+@numba.njit(cache=True, fastmath=scan.REORDER)
 def _first_block_rows(clicked, shared, cluster, rows):
-    """Weights of all completions of block 1 after steps 0, ..., c, up to a factor per row."""
+    """Fill rows[t], t = 0, ..., c, with the weights of all completions of block 1, up to a factor per row."""
     c = clicked.size
-    next_click = count_up_to(clicked, c) - 1
+    root, off, twice, decay_row, decay = shared.root, shared.off, shared.twice, shared.decay_row, cluster.decay
+    next_click = scan.count_up_to(clicked, c) - 1
     excess = c - next_click - 1
     rows[c, 0:4] = 0.0
     rows[c, 1] = 1.0
     high = 0
     for t in range(c - 1, -1, -1):
-        decay = cluster.decay[shared.decay_row[t]]
         high = min(high + 1, t, c - t)
         if next_click >= 0 and clicked[next_click] == t + 1:
             next_click -= 1
-            pair(rows[t + 1], rows[t], shared.off[excess + 1], decay, shared.twice, excess, 0, high)
+            scan.pair(rows[t + 1], rows[t], off[excess + 1], decay[decay_row[t]], twice, excess, 0, high)
         else:
-            lone_falls(rows[t + 1], rows[t], shared.root, decay, excess, 0, high)
+            scan.lone_falls(rows[t + 1], rows[t], root, decay[decay_row[t]], excess, 0, high)
             excess -= 1
-        high, _ = close_row(rows[t], high)
+        high, _ = scan.close_row(rows[t], high)
 
 
 @numba.njit(cache=True)
@@ -49,7 +41,7 @@ def _take(partners, count, stream):
 
 @numba.njit(cache=True)
 def _draw_pair(t, m, items, n_items, ranks, n_ranks, row, root, out, stream):
-    """Item t and rank t arrive in the same block: choose by the weight of what can follow."""
+    """Let item t and rank t, of one block, open or close. Returns how many items and ranks are open."""
     up = root[n_items + 1] * root[n_ranks + 1] * row[m + 2]
     same = row[m + 1]
     down = root[n_items] * root[n_ranks] * row[m]
@@ -78,7 +70,7 @@ def _draw_pair(t, m, items, n_items, ranks, n_ranks, row, root, out, stream):
 
 @numba.njit(cache=True)
 def _draw_lone(t, opens, closes, items, n_items, ranks, n_ranks, out, stream):
-    """Rank t arrives alone: it stays open, or takes one of the open items."""
+    """Let the lone rank t stay open, or take an open item. Returns how many items and ranks are open."""
     if uniform(stream) * (opens + closes) < opens:
         ranks[n_ranks] = t
         return n_items, n_ranks + 1
@@ -87,37 +79,33 @@ def _draw_lone(t, opens, closes, items, n_items, ranks, n_ranks, out, stream):
 
 
 @numba.njit(cache=True)
-def sample_user(clicked, n, shared, cluster, rows, scales, partners, out, stream):
-    """An exact draw of a user's latent ranking: out[p - 1] is the rank of the item at position p."""
-    c = clicked.size
-    root = shared.root
-    items, ranks = partners[0], partners[1]
-    other_items, other_ranks = partners[2], partners[3]
+def sample_user(clicked, shared, cluster, work, stream):
+    """Fill work.ranks with a draw of the latent ranking: entry p - 1 is the rank of the item at position p."""
+    n, c, root, out = shared.gaps.size, clicked.size, shared.root, work.ranks
+    items, ranks = work.waiting[0], work.waiting[1]  # of the clicked block
+    other_items, other_ranks = work.waiting[2], work.waiting[3]
     n_items, n_ranks, n_other_items, n_other_ranks = 0, 0, 0, 0
+    rows, finish = work.rows, cluster.finish
     _first_block_rows(clicked, shared, cluster, rows)
     next_click = 0
     for t in range(1, c + 1):
-        row = rows[t]
-        m = n_items
+        row, m = rows[t], n_items
         if clicked[next_click] == t:
             next_click += 1
             n_items, n_ranks = _draw_pair(t, m, items, n_items, ranks, n_ranks, row, root, out, stream)
         else:
             other_items[n_other_items] = t
             n_other_items += 1
-            opens = root[n_ranks + 1] * row[m + 1]
-            closes = root[n_items] * row[m]
+            opens, closes = root[n_ranks + 1] * row[m + 1], root[n_items] * row[m]
             n_items, n_ranks = _draw_lone(t, opens, closes, items, n_items, ranks, n_ranks, out, stream)
-    last = second_block_rows(clicked, n, c, shared, cluster, rows, scales)
+    last = scan.second_block_rows(clicked, c, shared, cluster, rows, work.row_scales)
     for t in range(c + 1, n + 1):
-        row = completion_row(t, last, cluster, rows)
-        m = n_other_ranks
+        row, m = finish[t] if t >= last else rows[t], n_other_ranks
         if next_click < c and clicked[next_click] == t:
             next_click += 1
             out[t - 1] = _take(ranks, n_ranks, stream)
             n_ranks -= 1
-            opens = root[m + 1] * row[m + 2]
-            closes = root[n_other_items] * row[m + 1]
+            opens, closes = root[m + 1] * row[m + 2], root[n_other_items] * row[m + 1]
             n_other_items, n_other_ranks = _draw_lone(
                 t, opens, closes, other_items, n_other_items, other_ranks, n_other_ranks, out, stream
             )

@@ -1,28 +1,29 @@
-"""Compiled sums over the rankings compatible with a user's clicks (footrule). Arrays in, arrays out.
+"""The recursion behind the exact sums over the rankings that agree with a user's clicks (footrule).
 
-Clicked items take ranks 1..c, the others c+1..n: two blocks, independent given rho and alpha. Scan
-t = 1, ..., n as in `footrule_scan.py`, where now "the item at consensus position t" may belong to the other block
-than rank t. In each block one side is ahead of the other by a known number, so one counter is the state:
+Clicked items take ranks 1..c, the others ranks c+1..n. Given rho and alpha these two blocks are independent. Scan t
+= 1, ..., n as in `footrule_scan.py`: at step t the item at consensus position t arrives, and so does rank t, which
+now may belong to different blocks. In each block the items are ahead of the ranks, or behind them, by a known
+number e (the excess), so that one counter m describes the state:
 
 * block 1 (clicked), t <= c: m open items, m + e open ranks, where e = unclicked positions so far;
 * block 2 (unclicked), t > c: m open ranks, m + e open items, where e = clicked positions still to come.
 
-At t = c both are e = s. After that, block 1 has only open ranks left, and each clicked item that
-arrives takes one of them; before it, block 2 has only open items. So block 1 needs a scan up to c, block 2 one
-from c on, and both know only three kinds of step. Messages carry sqrt(items! ranks!), which makes the first
-kind symmetric and forward and backward steps the same:
+At t = c both blocks have the same e. After step c, block 1 has only open ranks left, and each clicked item that
+arrives takes one of them; before step c, block 2 has only open items. So block 1 needs a scan up to c, block 2 a
+scan from c on, and both need only three kinds of step. A message carries the factor sqrt(items! ranks!) of its open
+items and ranks, which makes the first kind symmetric, and forward and backward steps the same:
 
 * pair: item and rank arrive.         m -> m with 1 + 2m + e, m -> m +- 1 with sqrt of the product
 * lone rank, excess e falls to e - 1: m -> m with sqrt(m + e), m -> m + 1 with sqrt(m + 1)
 * lone rank, excess e - 1 grows to e: m -> m with sqrt(m + e), m -> m - 1 with sqrt(m)   (the transpose)
 
-Ageing after step t weighs exp(-beta gap_t (2m + e)). The part with m is `decay`; the part with e does not depend
-on the state and is added up in closed form.
+After step t everything that is open ages, which costs exp(-beta gap_t (2m + e)). The part with m is `decay`; the
+part with e does not depend on the state and is added up in closed form.
 
-A tagged open item or rank is the same chain with e one smaller or larger: the others do not see it. That is
-what gives the top-k probabilities of all items in one pass (`top_probabilities_user`).
+A tagged open item or rank leaves a chain of the same kind, with e smaller or larger by one, because the others do
+not see it. This gives the top-k probabilities of all items in one pass (`top.py`).
 
-Buffers and rows hold cell m at index m + 1, so that cell -1 exists and is zero.
+Messages and rows hold cell m at index m + 1, so that cell -1 exists and is zero.
 """
 
 # mypy: disable-error-code="no-untyped-def"
@@ -45,12 +46,10 @@ CHUNK = 8
 TRIM = 1e-25
 # Messages are rescaled when they leave [1 / ROOM, ROOM].
 ROOM = 1e60
-# Users handled by one task of a parallel loop, sharing one set of buffers.
-BLOCK = 32
 
 
-class Shared(NamedTuple):
-    """Tables that depend on n and the rank scale only."""
+class SharedTables(NamedTuple):
+    """Tables that depend only on n and the rank scale."""
 
     root: NDArray[np.float64]  # sqrt(i)
     twice: NDArray[np.float64]  # 2 m
@@ -61,7 +60,7 @@ class Shared(NamedTuple):
     decay_row: NDArray[np.int64]  # which of them belongs to step t; 0 stands for no ageing, as after steps 0 and n
 
 
-class Cluster(NamedTuple):
+class ClusterTables(NamedTuple):
     """Tables that depend on alpha as well."""
 
     beta: float
@@ -71,8 +70,11 @@ class Cluster(NamedTuple):
     log_z: float
 
 
-def shared_tables(gaps: NDArray[np.float64]) -> Shared:
-    """Tables for n = gaps.size + 1 items. Excess and state are at most n / 2: both sides of a block must close."""
+def shared_tables(gaps: NDArray[np.float64]) -> SharedTables:
+    """Return the tables for n = gaps.size + 1 items.
+
+    Excess and state are at most n / 2, since both sides of a block must close.
+    """
     n = gaps.size + 1
     width = n // 2 + CHUNK + 4
     m = np.arange(width, dtype=np.float64)
@@ -83,12 +85,12 @@ def shared_tables(gaps: NDArray[np.float64]) -> Shared:
     all_gaps = np.append(gaps, 0.0)
     values, row = np.unique(all_gaps, return_inverse=True)
     decay_row = np.append(0, row.astype(np.int64))
-    return Shared(np.sqrt(i), 2.0 * m, off, log_factorial, all_gaps, values, decay_row)
+    return SharedTables(np.sqrt(i), 2.0 * m, off, log_factorial, all_gaps, values, decay_row)
 
 
 @numba.njit(cache=True)
 def cluster_tables(shared, alpha):
-    """Tables for one alpha: O(n^2) to make, to be used for many users."""
+    """Return the tables for one alpha: O(n^2) to make, to be used for many users."""
     n = shared.gaps.size
     width = shared.twice.size
     beta = alpha / n
@@ -99,12 +101,12 @@ def cluster_tables(shared, alpha):
     table, scale = backward_messages(shared.gaps[: n - 1], beta)
     finish = np.zeros((n + 1, width + 1))
     finish[:, 1 : table.shape[1] + 1] = table
-    return Cluster(beta, decay, finish, scale, math.log(table[0, 0]) + scale[0])
+    return ClusterTables(beta, decay, finish, scale, math.log(table[0, 0]) + scale[0])
 
 
 @numba.njit(cache=True, fastmath=REORDER)
 def pair(source, target, off, decay, twice, excess, low, high):
-    """Step `pair` for cells low..high of the target. The loops start at zero so that they vectorise."""
+    """Do the step `pair` for cells low..high of the target. The loop starts at zero so that it vectorises."""
     s = source[low : high + 3]
     o = target[low + 1 : high + 2]
     u = off[low : high + 2]
@@ -117,36 +119,35 @@ def pair(source, target, off, decay, twice, excess, low, high):
 
 @numba.njit(cache=True, fastmath=REORDER)
 def lone_falls(source, target, root, decay, excess, low, high):
-    """Step `lone rank` with ``excess`` before and excess - 1 after it (or, backwards, its transpose's source)."""
+    """Do the step `lone rank` with ``excess`` before it and excess - 1 after it."""
     for m in range(low, high + 1):
         target[m + 1] = decay[m] * (root[m] * source[m] + root[m + excess] * source[m + 1])
 
 
 @numba.njit(cache=True, fastmath=REORDER)
 def lone_grows(source, target, root, decay, excess, low, high):
-    """The transpose: ``excess`` after the step, excess - 1 before it."""
+    """Do the transposed step: excess - 1 before it, ``excess`` after it."""
     for m in range(low, high + 1):
         target[m + 1] = decay[m] * (root[m + 1] * source[m + 2] + root[m + excess] * source[m + 1])
 
 
 @numba.njit(cache=True, fastmath=REORDER)
 def several_pairs(x, y, off, shared, cluster, excess, t, steps, low, high):
-    """Steps t + 1, ..., t + steps, all `pair`, over one window; the result is in x if steps is even, else in y."""
+    """Do steps t + 1, ..., t + steps, all `pair`, over one window. Ends in x if steps is even, else in y."""
+    twice, decay_row, decay = shared.twice, shared.decay_row, cluster.decay
     for step in range(steps):
-        decay = cluster.decay[shared.decay_row[t + step + 1]]
         if step % 2 == 0:
-            pair(x, y, off, decay, shared.twice, excess, low, high)
+            pair(x, y, off, decay[decay_row[t + step + 1]], twice, excess, low, high)
         else:
-            pair(y, x, off, decay, shared.twice, excess, low, high)
+            pair(y, x, off, decay[decay_row[t + step + 1]], twice, excess, low, high)
 
 
 @numba.njit(cache=True, fastmath=REORDER)
 def fit_window(x, finish, low, high):
-    """Cells worth keeping: those whose weight times what can follow is not negligible.
+    """Return the window of cells whose weight times what can follow is not negligible, and its largest cell.
 
-    A message alone does not tell: its mass runs to states that can no longer close. What can follow is taken
-    from the same scan without clicks, which is close enough for a margin of TRIM.
-    Returns the new window and the size of its largest cell.
+    The message alone does not tell, since its mass runs to states that can no longer close. What can follow is
+    taken from the same scan without clicks, which is close enough for a margin of TRIM.
     """
     weights = x[low + 1 : high + 2]
     follow = finish[low + 1 : high + 2]
@@ -167,7 +168,7 @@ def fit_window(x, finish, low, high):
 
 @numba.njit(cache=True, fastmath=REORDER)
 def close_row(row, high):
-    """Drop cells about to become denormal and rescale. Returns the last cell and the log of what was taken out."""
+    """Drop cells about to become denormal, and rescale. Returns the last cell and the log of the factor."""
     total = 0.0
     cells = row[1 : high + 2]
     for j in range(cells.size):
@@ -186,7 +187,7 @@ def close_row(row, high):
 
 @numba.njit(cache=True)
 def count_up_to(clicked, t):
-    """How many clicked positions are at most t."""
+    """Return how many clicked positions are at most t."""
     count = 0
     while count < clicked.size and clicked[count] <= t:
         count += 1
@@ -194,41 +195,36 @@ def count_up_to(clicked, t):
 
 
 @numba.njit(cache=True, fastmath=REORDER)
-def second_block_rows(clicked, n, start, shared, cluster, rows, scales):
-    """Weights of all completions of block 2 after steps start, ..., n, ageing after the step included.
+def second_block_rows(clicked, start, shared, cluster, rows, scales):
+    """Fill rows[t], t >= start, with the weights of all completions of block 2 after step t, with its ageing.
 
-    From the last click on they are the same for everybody and are not copied: `completion_row` finds the right one.
-    Returns the step from which on the shared rows hold.
+    After the last click these weights are the same for everybody. They are not copied.
+    Returns the step from which on that holds; `completions` looks up the right ones.
     """
-    c = clicked.size
+    n, c = shared.gaps.size, clicked.size
+    root, off, twice, decay_row, decay = shared.root, shared.off, shared.twice, shared.decay_row, cluster.decay
+    finish, finish_scale = cluster.finish, cluster.finish_scale
     last = max(clicked[c - 1], start) if c > 0 else start
     next_click = c - 1
     excess = 0
     high = min(n - last, n // 2)
     for t in range(last - 1, start - 1, -1):
-        source = completion_row(t + 1, last, cluster, rows)
-        scale = completion_scale(t + 1, last, cluster, scales)
-        decay = cluster.decay[shared.decay_row[t]]
+        source = finish[t + 1] if t + 1 >= last else rows[t + 1]
+        scale = finish_scale[t + 1] if t + 1 >= last else scales[t + 1]
         if next_click >= 0 and clicked[next_click] == t + 1:
             next_click -= 1
             excess += 1
             high = max(min(high + 1, t - c, n - t - excess), 0)
-            lone_grows(source, rows[t], shared.root, decay, excess, 0, high)
+            lone_grows(source, rows[t], root, decay[decay_row[t]], excess, 0, high)
         else:
             high = max(min(high + 1, t - c, n - t - excess), 0)
-            pair(source, rows[t], shared.off[excess + 1], decay, shared.twice, excess, 0, high)
+            pair(source, rows[t], off[excess + 1], decay[decay_row[t]], twice, excess, 0, high)
         high, taken = close_row(rows[t], high)
         scales[t] = scale + taken
     return last
 
 
 @numba.njit(cache=True)
-def completion_row(t, last, cluster, rows):
-    """Weights of all completions after step t; from step ``last`` on they are everybody's."""
-    return cluster.finish[t] if t >= last else rows[t]
-
-
-@numba.njit(cache=True)
-def completion_scale(t, last, cluster, scales):
-    """Logarithm of the factor taken out of `completion_row`."""
-    return cluster.finish_scale[t] if t >= last else scales[t]
+def completions(t, last, cluster, rows, scales):
+    """Return the weights of all completions after step t, and the logarithm of the factor taken out of them."""
+    return (cluster.finish[t], cluster.finish_scale[t]) if t >= last else (rows[t], scales[t])

@@ -1,4 +1,4 @@
-"""Slow, obvious twin of `latent.py`: plain Python over arbitrary sets, in logarithms, nothing trimmed.
+"""Slow, obvious twin of the exact sums: plain Python over arbitrary sets, in logarithms, nothing trimmed.
 
 `block_log_weight` sums over all bijections between a set of positions and a set of ranks, by the scan of
 `scan.py` read literally: a open items, b open ranks, and the table of ways. Everything else is built from it
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 def block_log_weight(
     positions: Collection[int], ranks: Collection[int], scale: NDArray[np.float64], beta: float
 ) -> float:
-    """log sum over bijections of exp(-beta sum |g(position) - g(rank)|)."""
+    """Return the log of the sum over bijections of exp(-beta sum |g(position) - g(rank)|)."""
     n = len(scale)
     states = {(0, 0): 0.0}
     for t in range(1, n + 1):
@@ -33,6 +33,7 @@ def block_log_weight(
 
 
 def _moves(a: int, b: int, item: bool, rank: bool) -> list[tuple[tuple[int, int], int]]:
+    """List the states that a step can lead to, each with the number of ways."""
     if item and rank:
         return [((a, b), 1 + a + b), ((a + 1, b + 1), 1), ((a - 1, b - 1), a * b)]
     if item:
@@ -48,7 +49,7 @@ def _log_sum(logs: list[float]) -> float:
 
 
 def slow_log_likelihood(clicked: Collection[int], scale: NDArray[np.float64], alpha: float) -> float:
-    """log P(clicks | rho, alpha); ``clicked`` holds consensus positions 1..n."""
+    """Return log P(clicks | rho, alpha); ``clicked`` holds consensus positions 1..n."""
     n, c = len(scale), len(clicked)
     everything = range(1, n + 1)
     others = set(everything) - set(clicked)
@@ -63,7 +64,7 @@ def slow_log_likelihood(clicked: Collection[int], scale: NDArray[np.float64], al
 def slow_top_probabilities(
     clicked: Collection[int], scale: NDArray[np.float64], alpha: float, k: int
 ) -> NDArray[np.float64]:
-    """P(rank <= c + k) by position: for each item and rank, fix the pair and sum over the rest."""
+    """Return P(rank <= c + k) by position: for each item and rank, fix the pair and sum over the rest."""
     n, c = len(scale), len(clicked)
     beta = alpha / n
     others = set(range(1, n + 1)) - set(clicked)

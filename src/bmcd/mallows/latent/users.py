@@ -1,80 +1,74 @@
-"""Parallel loops over users: each user is computed alone, so the number of threads changes nothing.
+"""Loops over users for one cluster. Each user is computed alone, so any part of the users may run on any thread.
 
-Users are taken in blocks that share one set of buffers, so memory beyond the result is that of one block
-per thread: about 4 n^2 bytes for the completions.
+Memory beyond the result is one `Workspace` a call: 4 n^2 bytes for the completions, which the likelihood does not
+need.
 """
 
 # mypy: disable-error-code="no-untyped-def"
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numba
 import numpy as np
+from numpy.typing import NDArray
 
 from bmcd.mallows.latent.likelihood import log_likelihood_user
 from bmcd.mallows.latent.redraw import sample_user
 from bmcd.mallows.latent.top import top_probabilities_user
+from bmcd.mallows.latent.workspace import make_workspace
 from bmcd.system.streams import STREAM_SIZE, open_stream
 
-BLOCK = 32
+
+class ClickedItems(NamedTuple):
+    """The clicked items of user j: user_items[user_start[j] : user_start[j + 1]].
+
+    The kernels take any tuple that has these two fields, such as `bmcd.sampling.state.Data`.
+    """
+
+    user_start: NDArray[np.int64]
+    user_items: NDArray[np.int64]
 
 
-@numba.njit(cache=True)
-def sorted_positions(indices, rho, buffer):
-    """Consensus positions of a user's clicked items, ascending. Short lists: insertion is fastest."""
-    for i in range(indices.size):
-        position = rho[indices[i]]
+@numba.njit(cache=True, nogil=True)
+def clicked_positions(user, clicks, rho, work):
+    """Return the consensus positions of a user's clicked items, ascending. Insertion is fastest for short lists."""
+    first, last = clicks.user_start[user], clicks.user_start[user + 1]
+    positions = work.clicked[: last - first]
+    for i in range(positions.size):
+        position = rho[clicks.user_items[first + i]]
         j = i
-        while j > 0 and buffer[j - 1] > position:
-            buffer[j] = buffer[j - 1]
+        while j > 0 and positions[j - 1] > position:
+            positions[j] = positions[j - 1]
             j -= 1
-        buffer[j] = position
-    return buffer[: indices.size]
+        positions[j] = position
+    return positions
 
 
-@numba.njit(cache=True, parallel=True)
-def log_likelihoods(indptr, indices, rho, shared, cluster, out):
-    """out[user] = log P(clicks of the user | rho, alpha)."""
-    n_users, n = indptr.size - 1, rho.size
-    for block in numba.prange((n_users + BLOCK - 1) // BLOCK):
-        x, y = np.zeros(cluster.finish.shape[1] + 3), np.zeros(cluster.finish.shape[1] + 3)
-        buffer = np.empty(n, np.int64)
-        for user in range(block * BLOCK, min((block + 1) * BLOCK, n_users)):
-            clicked = sorted_positions(indices[indptr[user] : indptr[user + 1]], rho, buffer)
-            out[user] = log_likelihood_user(clicked, n, shared, cluster, x, y)
+@numba.njit(cache=True, nogil=True)
+def log_likelihoods(users, clicks, rho, shared, cluster, out):
+    """Set out[i] = log P(clicks of users[i] | rho, alpha), with the latent ranking summed out."""
+    work = make_workspace(shared, 0, 0)
+    for i in range(users.size):
+        out[i] = log_likelihood_user(clicked_positions(users[i], clicks, rho, work), shared, cluster, work)
 
 
-@numba.njit(cache=True, parallel=True)
-def top_probabilities(indptr, indices, rho, k, shared, cluster, out):
-    """out[user, item] = P(rank <= clicks + k | clicks, rho, alpha), 0 for clicked items."""
-    n_users, n = indptr.size - 1, rho.size
-    width = cluster.finish.shape[1]
-    for block in numba.prange((n_users + BLOCK - 1) // BLOCK):
-        x, y = np.zeros(width + 3), np.zeros(width + 3)
-        rows, scales = np.empty((n + 1, width)), np.empty(n + 1)
-        forward, forward_scales = np.empty((min(k, n) + 1, width)), np.empty(min(k, n) + 1)
-        buffer, by_position = np.empty(n, np.int64), np.empty(n)
-        for user in range(block * BLOCK, min((block + 1) * BLOCK, n_users)):
-            clicked = sorted_positions(indices[indptr[user] : indptr[user + 1]], rho, buffer)
-            top_probabilities_user(
-                clicked, n, k, shared, cluster, rows, scales, forward, forward_scales, x, y, by_position
-            )
-            for item in range(n):
-                out[user, item] = by_position[rho[item] - 1]
+@numba.njit(cache=True, nogil=True)
+def top_probabilities(users, clicks, rho, k, shared, cluster, out):
+    """Set out[user, item] = P(rank <= clicks + k | clicks, rho, alpha) for ``users``, 0 for clicked items."""
+    work = make_workspace(shared, rho.size + 1, k + 1)
+    for user in users:
+        top_probabilities_user(clicked_positions(user, clicks, rho, work), k, shared, cluster, work)
+        for item in range(rho.size):
+            out[user, item] = work.probability[rho[item] - 1]
 
 
-@numba.njit(cache=True, parallel=True)
-def sample_rankings(indptr, indices, users, rho, shared, cluster, key, out):
-    """out[user] = a draw of the latent ranking of each of ``users``, all of whom belong to this cluster."""
-    n = rho.size
-    width = cluster.finish.shape[1]
-    for block in numba.prange((users.size + BLOCK - 1) // BLOCK):
-        rows, scales = np.empty((n + 1, width)), np.empty(n + 1)
-        partners, by_position = np.empty((4, n), np.int64), np.empty(n, np.int64)
-        buffer, stream = np.empty(n, np.int64), np.empty(STREAM_SIZE, np.uint64)
-        for i in range(block * BLOCK, min((block + 1) * BLOCK, users.size)):
-            user = users[i]
-            clicked = sorted_positions(indices[indptr[user] : indptr[user + 1]], rho, buffer)
-            open_stream(stream, key, 0, 0, user, 0)
-            sample_user(clicked, n, shared, cluster, rows, scales, partners, by_position, stream)
-            for item in range(n):
-                out[user, item] = by_position[rho[item] - 1]
+@numba.njit(cache=True, nogil=True)
+def redraw(users, clicks, rho, shared, cluster, key, chain, sweep, purpose, ranks):
+    """Draw ranks[user] for ``users``, all of this cluster, from its exact law given clicks, rho and alpha."""
+    work, stream = make_workspace(shared, rho.size + 1, 0), np.empty(STREAM_SIZE, np.uint64)
+    for user in users:
+        open_stream(stream, key, chain, sweep, user, purpose)
+        sample_user(clicked_positions(user, clicks, rho, work), shared, cluster, work, stream)
+        for item in range(rho.size):
+            ranks[user, item] = work.ranks[rho[item] - 1]

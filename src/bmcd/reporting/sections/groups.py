@@ -45,8 +45,8 @@ def section(results: Results) -> Section:
         rows.append((f"{word.capitalize()} {c.cluster}", users, alpha, percent(c.agreement)))
     if word == "taste":
         text = (
-            f"Users have several of {len(clusters)} tastes, some more and some less; what is recommended weighs all "
-            "of them. Users of a taste are shares of users added up."
+            f"Users have several of {len(clusters)} tastes, some more and some less; what is recommended weighs "
+            "all of them. Users of a taste are shares of users added up."
         )
     elif len(clusters) == 1:
         text = "All users are taken for one group; this is what they like best, on the whole."

@@ -1,1 +1,1 @@
-"""The default sampler: its moves, its sweep, and probabilities given a draw. Knows the footrule only."""
+"""The default sampler: its moves, its sweep, and what a draw says of the next items. Knows only the footrule."""

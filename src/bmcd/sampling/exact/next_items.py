@@ -10,10 +10,10 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from bmcd.mallows.latent.scan import Cluster, Shared, cluster_tables
+from bmcd.mallows.latent.scan import ClusterTables, SharedTables, cluster_tables
 from bmcd.mallows.latent.top import top_probabilities_user
-from bmcd.mallows.latent.users import sorted_positions
-from bmcd.sampling.exact.labels import likelihoods
+from bmcd.mallows.latent.users import clicked_positions, log_likelihoods
+from bmcd.mallows.latent.workspace import make_workspace
 
 # Clusters to which a user belongs with less than this in a draw are left out of it. That changes no probability by
 # more than this times the number of clusters (on eshop with 17 clusters: by 3e-6, where the Monte Carlo error is
@@ -21,8 +21,8 @@ from bmcd.sampling.exact.labels import likelihoods
 NEGLIGIBLE = 1e-5
 
 
-class Tables(NamedTuple):
-    """`scan.Cluster` of several clusters, stacked: the last axes are its own, those before are draw and cluster."""
+class StackedTables(NamedTuple):
+    """The `ClusterTables` of several clusters, stacked: its own axes come last, those of draw and cluster first."""
 
     beta: NDArray[np.float64]
     decay: NDArray[np.float64]
@@ -34,19 +34,17 @@ class Tables(NamedTuple):
 @numba.njit(cache=True, nogil=True)
 def _fill(shared, alpha, beta, decay, finish, finish_scale, log_z):
     for c in range(alpha.size):
-        one = cluster_tables(shared, alpha[c])
-        beta[c], log_z[c] = one.beta, one.log_z
-        decay[c], finish[c], finish_scale[c] = one.decay, one.finish, one.finish_scale
+        beta[c], decay[c], finish[c], finish_scale[c], log_z[c] = cluster_tables(shared, alpha[c])
 
 
-def keep_tables(shared: Shared, alpha: NDArray[np.float64], n_kept: int) -> Tables:
-    """Tables of the first ``n_kept`` draws of alpha[draw, cluster]: O(n^2) each in time and in memory.
+def keep_tables(shared: SharedTables, alpha: NDArray[np.float64], n_kept: int) -> StackedTables:
+    """Return the tables of the first ``n_kept`` draws of alpha[draw, cluster]: O(n^2) each in time and in memory.
 
-    Allocated by NumPy, which asks for large pages: reading here and there in hundreds of megabytes is faster then.
+    NumPy allocates them, because it asks for large pages: scattered reads in hundreds of megabytes are faster then.
     """
     shape = (n_kept, alpha.shape[1])
     n, width = shared.gaps.size, shared.twice.size
-    kept = Tables(
+    kept = StackedTables(
         np.empty(shape),
         np.empty((*shape, shared.gap_values.size, width)),
         np.empty((*shape, n + 1, width + 1)),
@@ -54,39 +52,39 @@ def keep_tables(shared: Shared, alpha: NDArray[np.float64], n_kept: int) -> Tabl
         np.empty(shape),
     )
     for s in range(n_kept):
-        _fill(shared, alpha[s], kept.beta[s], kept.decay[s], kept.finish[s], kept.finish_scale[s], kept.log_z[s])
+        _fill(shared, alpha[s], *(table[s] for table in kept))
     return kept
 
 
 @numba.njit(cache=True, nogil=True)
 def tables_of_draw(shared, alpha, kept, s):
-    """Tables of draw s, out of those kept or made now."""
+    """Return the tables of draw s, out of those kept or made now."""
     if s < kept.beta.shape[0]:
-        return Tables(kept.beta[s], kept.decay[s], kept.finish[s], kept.finish_scale[s], kept.log_z[s])
+        return StackedTables(kept.beta[s], kept.decay[s], kept.finish[s], kept.finish_scale[s], kept.log_z[s])
     n_clusters, n, width = alpha.shape[1], shared.gaps.size, shared.twice.size
     beta, log_z, finish_scale = np.empty(n_clusters), np.empty(n_clusters), np.empty((n_clusters, n + 1))
     decay = np.empty((n_clusters, shared.gap_values.size, width))
     finish = np.empty((n_clusters, n + 1, width + 1))
     _fill(shared, alpha[s], beta, decay, finish, finish_scale, log_z)
-    return Tables(beta, decay, finish, finish_scale, log_z)
+    return StackedTables(beta, decay, finish, finish_scale, log_z)
 
 
 @numba.njit(cache=True, nogil=True)
 def cluster_of(tables, c):
-    """The tables of one cluster."""
-    return Cluster(tables.beta[c], tables.decay[c], tables.finish[c], tables.finish_scale[c], tables.log_z[c])
+    """Return the tables of one cluster."""
+    return ClusterTables(tables.beta[c], tables.decay[c], tables.finish[c], tables.finish_scale[c], tables.log_z[c])
 
 
 @numba.njit(cache=True, nogil=True)
 def responsibilities(users, data, rho, tau, tables, shared, cutoff, log_p, out):
-    """out[i, c] = P(z = c | clicks of users[i], rho, alpha, tau), the latent ranking summed out.
+    """Set out[i, c] = P(z = c | clicks of users[i], rho, alpha, tau), the latent ranking summed out.
 
     Clusters to which a user belongs with a probability below ``cutoff`` are left out and the others scaled up,
     which changes a probability by less than the number of clusters times ``cutoff``.
     """
     n_clusters = tau.size
     for c in range(n_clusters):
-        likelihoods(users, data, rho[c], shared, cluster_of(tables, c), log_p[c])
+        log_likelihoods(users, data, rho[c], shared, cluster_of(tables, c), log_p[c])
     for i in range(users.size):
         largest = -math.inf
         for c in range(n_clusters):
@@ -108,18 +106,14 @@ def responsibilities(users, data, rho, tau, tables, shared, cutoff, log_p, out):
 def add_predictions(
     users, data, rho, alpha, tau, kept, shared, k, cutoff, first, last, probability, mean_rank, weight
 ):
-    """Sums over the draws first, ..., last - 1 of what each says of ``users``.
+    """Add up what the draws first, ..., last - 1 say of ``users``.
 
     probability[i, item] += P(item among the next k of users[i]);
     mean_rank[i, item] += the consensus rank of the item, mean over the clusters to which the user may belong;
     weight[draw, i, c] = P(users[i] belongs to cluster c).
     """
     n_clusters, n = rho.shape[1:]
-    width = shared.twice.size + 1
-    x, y = np.zeros(width + 3), np.zeros(width + 3)
-    rows, scales = np.empty((n + 1, width)), np.empty(n + 1)
-    forward, forward_scales = np.empty((k + 1, width)), np.empty(k + 1)
-    buffer, by_position = np.empty(n, np.int64), np.empty(n)
+    work = make_workspace(shared, n + 1, k + 1)
     log_p = np.empty((n_clusters, users.size))
     for s in range(first, last):
         tables = tables_of_draw(shared, alpha, kept, s)
@@ -129,32 +123,21 @@ def add_predictions(
             for i in range(users.size):
                 w = weight[s, i, c]
                 if w > 0.0:
-                    items = data.user_items[data.user_start[users[i]] : data.user_start[users[i] + 1]]
-                    clicked = sorted_positions(items, ranks, buffer)
-                    top_probabilities_user(
-                        clicked, n, k, shared, cluster, rows, scales, forward, forward_scales, x, y, by_position
-                    )
+                    clicked = clicked_positions(users[i], data, ranks, work)
+                    top_probabilities_user(clicked, k, shared, cluster, work)
                     for item in range(n):
-                        probability[i, item] += w * by_position[ranks[item] - 1]
+                        probability[i, item] += w * work.probability[ranks[item] - 1]
                         mean_rank[i, item] += w * ranks[item]
 
 
 @numba.njit(cache=True, nogil=True)
 def probability_by_cluster(user, item, data, rho, alpha, shared, k, weight, out):
-    """out[draw, c] = P(item among the next k of the user | the user belongs to c), where ``weight`` is not 0."""
+    """Set out[draw, c] = P(item among the user's next k | the user belongs to c), where ``weight`` is not 0."""
     n_draws, n_clusters, n = rho.shape
-    width = shared.twice.size + 1
-    x, y = np.zeros(width + 3), np.zeros(width + 3)
-    rows, scales = np.empty((n + 1, width)), np.empty(n + 1)
-    forward, forward_scales = np.empty((k + 1, width)), np.empty(k + 1)
-    buffer, by_position = np.empty(n, np.int64), np.empty(n)
-    items = data.user_items[data.user_start[user] : data.user_start[user + 1]]
+    work = make_workspace(shared, n + 1, k + 1)
     for s in range(n_draws):
         for c in range(n_clusters):
             if weight[s, c] > 0.0:
-                cluster = cluster_tables(shared, alpha[s, c])
-                clicked = sorted_positions(items, rho[s, c], buffer)
-                top_probabilities_user(
-                    clicked, n, k, shared, cluster, rows, scales, forward, forward_scales, x, y, by_position
-                )
-                out[s, c] = by_position[rho[s, c, item] - 1]
+                clicked = clicked_positions(user, data, rho[s, c], work)
+                top_probabilities_user(clicked, k, shared, cluster_tables(shared, alpha[s, c]), work)
+                out[s, c] = work.probability[rho[s, c, item] - 1]

@@ -1,4 +1,4 @@
-"""Moves of the latent rankings: an exact redraw, and hit-and-run."""
+"""Move the latent rankings by hit-and-run. (The exact redraw is in `bmcd.mallows.latent.users`.)"""
 
 # mypy: disable-error-code="no-untyped-def"
 from __future__ import annotations
@@ -6,33 +6,14 @@ from __future__ import annotations
 import numba
 import numpy as np
 
-from bmcd.mallows.latent.redraw import sample_user
-from bmcd.mallows.latent.users import sorted_positions
-from bmcd.sampling.purposes import HIT_AND_RUN, REDRAW, ROUND_STRIDE
+from bmcd.sampling.purposes import HIT_AND_RUN, ROUND_STRIDE
 from bmcd.system.streams import STREAM_SIZE, open_stream, uniform_below
 from bmcd.system.variates import exponential
 
 
 @numba.njit(cache=True, nogil=True)
-def redraw(members, data, rho, shared, cluster, key, chain, sweep, ranks):
-    """Draw R_j of every member of a cluster afresh from its exact law given clicks, rho and alpha."""
-    n = rho.size
-    width = cluster.finish.shape[1]
-    rows, scales = np.empty((n + 1, width)), np.empty(n + 1)
-    partners, by_position = np.empty((4, n), np.int64), np.empty(n, np.int64)
-    buffer, stream = np.empty(n, np.int64), np.empty(STREAM_SIZE, np.uint64)
-    for i in range(members.size):
-        user = members[i]
-        clicked = sorted_positions(data.user_items[data.user_start[user] : data.user_start[user + 1]], rho, buffer)
-        open_stream(stream, key, chain, sweep, user, REDRAW)
-        sample_user(clicked, n, shared, cluster, rows, scales, partners, by_position, stream)
-        for item in range(n):
-            ranks[user, item] = by_position[rho[item] - 1]
-
-
-@numba.njit(cache=True, nogil=True)
 def _last_rank_within(scale, value, low, high):
-    """The last rank r (from 0) in low..high with g(r) <= value; low is known to qualify."""
+    """Return the last rank r (from 0) in low..high with g(r) <= value; low is known to qualify."""
     while low < high:
         middle = (low + high + 1) // 2
         if scale[middle] <= value:
@@ -44,7 +25,7 @@ def _last_rank_within(scale, value, low, high):
 
 @numba.njit(cache=True, nogil=True)
 def _first_rank_within(scale, value, low, high):
-    """The first rank r (from 0) in low..high with g(r) >= value; high is known to qualify."""
+    """Return the first rank r (from 0) in low..high with g(r) >= value; high is known to qualify."""
     while low < high:
         middle = (low + high) // 2
         if scale[middle] >= value:
@@ -58,11 +39,11 @@ def _first_rank_within(scale, value, low, high):
 def hit_and_run_block(stream, items, first, ranks, rho, scale, double_beta, upwards, start, order, pool):
     """Redraw the ranks of ``items``, which hold ranks first, ..., first + items.size - 1 (from 0).
 
-    Inside a block sum (g(R_i) - g(rho_i)) is constant, so the weight is the product of
-    exp(-2 beta g(max(R_i, rho_i))). Draw a level below each factor: item i may then go up to
-    the last rank with g <= g(max(R_i, rho_i)) + Exponential / (2 beta), and the block is uniform over the
-    assignments that respect these caps: from the last rank downwards choose uniformly among the unassigned items
-    whose cap allows it. ``upwards=False`` is the mirror image, with floors.
+    Within a block sum (g(R_i) - g(rho_i)) is constant, so the weight is the product of exp(-2 beta g(max(R_i,
+    rho_i))). Draw a level below each factor. Item i may then go up to the last rank with g <= g(max(R_i, rho_i)) +
+    Exponential / (2 beta), and the block is uniform over the assignments that respect these caps: from the last
+    rank downwards, choose uniformly among the unassigned items whose cap allows it. ``upwards=False`` is the mirror
+    image, with floors.
     """
     size = items.size
     if size < 2 or double_beta <= 0.0:
@@ -81,21 +62,11 @@ def hit_and_run_block(stream, items, first, ranks, rho, scale, double_beta, upwa
         r, p = ranks[item] - 1, rho[item] - 1
         slack = exponential(stream) / double_beta
         if upwards:
-            anchor = max(r, p)
-            limit = (
-                last
-                if anchor >= last
-                else _last_rank_within(scale, scale[anchor] + slack, max(anchor, first), last)
-            )
-            k = last - limit
+            anchor = min(max(r, p), last)
+            k = last - _last_rank_within(scale, scale[anchor] + slack, max(anchor, first), last)
         else:
-            anchor = min(r, p)
-            limit = (
-                first
-                if anchor <= first
-                else _first_rank_within(scale, scale[anchor] - slack, first, min(anchor, last))
-            )
-            k = limit - first
+            anchor = max(min(r, p), first)
+            k = _first_rank_within(scale, scale[anchor] - slack, first, min(anchor, last)) - first
         pool[i] = k
         start[k + 1] += 1
     for k in range(size):
@@ -119,24 +90,21 @@ def hit_and_run_block(stream, items, first, ranks, rho, scale, double_beta, upwa
 
 @numba.njit(cache=True, nogil=True)
 def hit_and_run(members, data, rho, beta, upwards, key, chain, sweep, round_, ranks):
-    """One hit-and-run redraw of R_j for every member of a cluster: O(n) each, clicked and unclicked block apart."""
+    """Move R_j of every member of a cluster by hit-and-run: O(n) each, clicked and unclicked block apart."""
     n = rho.size
     stream = np.empty(STREAM_SIZE, np.uint64)
     is_clicked = np.zeros(n, np.bool_)
     unclicked, start = np.empty(n, np.int64), np.empty(n + 1, np.int64)
     order, pool = np.empty(n, np.int64), np.empty(n, np.int64)
-    for i in range(members.size):
-        user = members[i]
+    for user in members:
         clicked = data.user_items[data.user_start[user] : data.user_start[user + 1]]
-        for j in range(clicked.size):
-            is_clicked[clicked[j]] = True
+        is_clicked[clicked] = True
         size = 0
         for item in range(n):
             if not is_clicked[item]:
                 unclicked[size] = item
                 size += 1
-        for j in range(clicked.size):
-            is_clicked[clicked[j]] = False
+        is_clicked[clicked] = False
         open_stream(stream, key, chain, sweep, user, HIT_AND_RUN + ROUND_STRIDE * round_)
         row = ranks[user]
         hit_and_run_block(stream, clicked, 0, row, rho, data.scale, 2.0 * beta, upwards, start, order, pool)

@@ -1,8 +1,8 @@
-"""Moves of a cluster's consensus, given the latent rankings: swaps on a cost matrix, and joint relabelling.
+"""Move a cluster's consensus rho_c given the latent rankings: by swaps on a cost matrix, and by joint relabelling.
 
-Both propose to exchange the items at two consensus ranks. The ranks are drawn a gap apart that is log-uniform on
-1..n-1, so that near and far exchanges both get their share; the pair of ranks is the same before and after the
-exchange, so the proposal is symmetric.
+Both moves propose to exchange the items at two consensus ranks. The gap between the ranks is log-uniform on 1..n-1,
+so that near and far exchanges both get their share. The pair of ranks is the same before and after the exchange, so
+the proposal is symmetric.
 """
 
 # mypy: disable-error-code="no-untyped-def"
@@ -18,14 +18,14 @@ from bmcd.system.streams import uniform, uniform_below
 
 @numba.njit(cache=True, nogil=True)
 def invert(rho, item_at):
-    """item_at[r - 1] = the item with consensus rank r."""
+    """Set item_at[r - 1] to the item with consensus rank r."""
     for item in range(rho.size):
         item_at[rho[item] - 1] = item
 
 
 @numba.njit(cache=True, nogil=True)
 def draw_rank_pair(stream, n):
-    """Two ranks (from 0), low < high, with a log-uniform gap."""
+    """Draw two ranks (from 0), low < high, with a log-uniform gap."""
     gap = min(int(math.exp(uniform(stream) * math.log(n))), n - 1)
     low = uniform_below(stream, n - gap)
     return low, low + gap
@@ -33,7 +33,7 @@ def draw_rank_pair(stream, n):
 
 @numba.njit(cache=True, nogil=True)
 def cost_matrix(ranks, members, scale):
-    """cost[item, r] = sum over members of |g(rank of the item) - g(r + 1)|: O(members * n + n^2)."""
+    """Return cost[item, r] = sum over members of |g(rank of the item) - g(r + 1)|: O(members * n + n^2)."""
     n = scale.size
     cost = np.zeros((n, n))
     for i in range(members.size):
@@ -44,12 +44,9 @@ def cost_matrix(ranks, members, scale):
     for item in range(n):
         counts = cost[item]
         total_below, number = 0.0, 0.0  # sum of g, and how many, at ranks < r
-        total, everyone = 0.0, 0.0
+        total = (counts * scale).sum()
         for r in range(n):
-            total += counts[r] * scale[r]
-            everyone += counts[r]
-        for r in range(n):
-            below[r] = scale[r] * number - total_below + (total - total_below) - scale[r] * (everyone - number)
+            below[r] = scale[r] * number - total_below + (total - total_below) - scale[r] * (members.size - number)
             total_below += counts[r] * scale[r]
             number += counts[r]
         cost[item] = below
@@ -58,20 +55,20 @@ def cost_matrix(ranks, members, scale):
 
 @numba.njit(cache=True, nogil=True)
 def swap_change(cost, rho, a, b):
-    """Change of the cluster's total distance if items a and b exchange their consensus ranks."""
+    """Return how the cluster's total distance changes if items a and b exchange their consensus ranks."""
     ra, rb = rho[a] - 1, rho[b] - 1
     return cost[a, rb] + cost[b, ra] - cost[a, ra] - cost[b, rb]
 
 
 @numba.njit(cache=True, nogil=True)
 def swap_pass(stream, cost, rho, beta, n_proposals):
-    """Metropolis swaps of two consensus ranks, each O(1) whatever the number of users. Returns how many it took."""
+    """Do Metropolis swaps of two consensus ranks, each O(1) for any number of users. Returns how many it took."""
     n = rho.size
     if n < 2:
         return 0
     item_at = np.empty(n, np.int64)
     invert(rho, item_at)
-    taken = 0
+    n_accepted = 0
     for _ in range(n_proposals):
         low, high = draw_rank_pair(stream, n)
         a, b = item_at[low], item_at[high]
@@ -79,29 +76,28 @@ def swap_pass(stream, cost, rho, beta, n_proposals):
         if change <= 0.0 or uniform(stream) < math.exp(-beta * change):
             rho[a], rho[b] = rho[b], rho[a]
             item_at[low], item_at[high] = b, a
-            taken += 1
-    return taken
+            n_accepted += 1
+    return n_accepted
 
 
 @numba.njit(cache=True, nogil=True)
 def mark_exactly_one(data, a, b, mark):
     """Mark users who clicked exactly one of items a and b; called again, it clears the marks."""
-    users_a = data.item_users[data.item_start[a] : data.item_start[a + 1]]
-    users_b = data.item_users[data.item_start[b] : data.item_start[b + 1]]
-    for i in range(users_a.size):
-        mark[users_a[i]] = not mark[users_a[i]]
-    for i in range(users_b.size):
-        mark[users_b[i]] = not mark[users_b[i]]
+    for item in (a, b):
+        for i in range(data.item_start[item], data.item_start[item + 1]):
+            mark[data.item_users[i]] = not mark[data.item_users[i]]
 
 
 @numba.njit(cache=True, nogil=True)
 def relabel_change(data, ranks, labels, cluster, rho, scale, a, b, mark):
-    """Change of the cluster's total distance if a and b exchange places in rho, and in R_j of every member who
-    clicked both or neither. Those keep their distance; only members who clicked exactly one count."""
+    """Return how the cluster's total distance changes if a and b exchange places in rho and in R_j of some members.
+
+    Those are the members who clicked both or neither, and their distance stays the same. So only members who
+    clicked exactly one of the two count.
+    """
     change = 0.0
     ga, gb = scale[rho[a] - 1], scale[rho[b] - 1]
-    for which in range(2):
-        item = a if which == 0 else b
+    for item in (a, b):
         for i in range(data.item_start[item], data.item_start[item + 1]):
             user = data.item_users[i]
             if labels[user] == cluster and mark[user]:
@@ -112,16 +108,17 @@ def relabel_change(data, ranks, labels, cluster, rho, scale, a, b, mark):
 
 @numba.njit(cache=True, nogil=True)
 def relabel_pass(stream, data, ranks, labels, members, cluster, rho, beta, n_proposals, mark):
-    """Joint relabelling: moves the consensus of rarely clicked items as if their latent ranks were summed out.
+    """Do Metropolis steps of joint relabelling; return how many proposals were accepted.
 
-    ``mark`` is a scratch array of users, all False before and after. Returns how many proposals were taken.
+    They move the consensus of rarely clicked items as if their latent ranks were summed out. ``mark`` is a scratch
+    array of users, all False before and after.
     """
     n = rho.size
     if n < 2:
         return 0
     item_at = np.empty(n, np.int64)
     invert(rho, item_at)
-    taken = 0
+    n_accepted = 0
     for _ in range(n_proposals):
         low, high = draw_rank_pair(stream, n)
         a, b = item_at[low], item_at[high]
@@ -130,21 +127,19 @@ def relabel_pass(stream, data, ranks, labels, members, cluster, rho, beta, n_pro
         if change <= 0.0 or uniform(stream) < math.exp(-beta * change):
             rho[a], rho[b] = rho[b], rho[a]
             item_at[low], item_at[high] = b, a
-            for i in range(members.size):
-                user = members[i]
+            for user in members:
                 if not mark[user]:
                     ranks[user, a], ranks[user, b] = ranks[user, b], ranks[user, a]
-            taken += 1
+            n_accepted += 1
         mark_exactly_one(data, a, b, mark)
-    return taken
+    return n_accepted
 
 
 @numba.njit(cache=True, nogil=True)
 def shuffle(stream, rho):
-    """A uniformly random ranking: the consensus of an empty cluster comes from the prior."""
+    """Draw a uniformly random ranking: the consensus of an empty cluster comes from the prior."""
     n = rho.size
-    for item in range(n):
-        rho[item] = item + 1
+    rho[:] = np.arange(1, n + 1)
     for item in range(n - 1, 0, -1):
         other = uniform_below(stream, item + 1)
         rho[item], rho[other] = rho[other], rho[item]

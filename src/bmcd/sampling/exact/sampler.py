@@ -1,4 +1,4 @@
-"""The default sampler (footrule distance): `kernels/sweep.py` with what it needs at hand."""
+"""The default sampler (footrule distance): `sweep.py` with the data, priors and tables that it needs."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from bmcd.system.streams import stream_key
 class ExactSampler:
     """Sweeps over a `ChainState`, in place. All randomness is a function of (seed, chain, sweep).
 
-    Cost of a sweep: a likelihood for every user and cluster, a likelihood and a draw for every user, and O(users x
-    items) for each round of moves that use the latent rankings.
+    A sweep costs one likelihood and one draw for every user, a likelihood for every user and proposal of alpha, and
+    O(users x items) for each round of moves that use the latent rankings.
     """
 
     def __init__(
@@ -29,7 +29,7 @@ class ExactSampler:
         self._shared = shared_tables(np.diff(data.scale))
 
     def sweep(self, state: ChainState, chain: int, sweep: int, warmup: bool) -> SweepInfo:
-        """One sweep. ``warmup`` lets it tune the step of alpha; after warm-up nothing is tuned."""
+        """Do one sweep. ``warmup`` lets it tune the step of alpha; after warm-up nothing is tuned."""
         log_joint, within, counts, alpha_accepted, rho_accepted = exact_sweep(
             state, self.data, self._shared, float(self.priors.rate), float(self.priors.concentration), self.effort,
             self.key, chain, sweep, warmup,

@@ -1,8 +1,8 @@
 """One sweep of the exact sampler, top to bottom.
 
-Beside the paper's Algorithm 2: the same steps, but labels and alpha with the latent rankings summed out, and the
-latent rankings redrawn exactly. A move with R summed out leaves R stale, so all of those come first, then every R_j
-is drawn afresh, and only then come the moves that use R.
+Compared with the paper's Algorithm 2, the steps are the same, but labels and alpha move with the latent rankings
+summed out, and the latent rankings are redrawn exactly. A move with R summed out leaves R stale. So all of those
+come first, then every R_j is drawn afresh, and only then come the moves that use R.
 """
 
 # mypy: disable-error-code="no-untyped-def"
@@ -15,12 +15,13 @@ import numba
 import numpy as np
 
 from bmcd.mallows.latent.scan import cluster_tables
+from bmcd.mallows.latent.users import redraw
 from bmcd.sampling.exact.alpha import SMALLEST, update_alpha
 from bmcd.sampling.exact.labels import group_by_label, update_labels
-from bmcd.sampling.exact.ranks import hit_and_run, redraw
+from bmcd.sampling.exact.ranks import hit_and_run
 from bmcd.sampling.exact.rho import cost_matrix, relabel_pass, shuffle, swap_pass
 from bmcd.sampling.exact.tau import update_tau
-from bmcd.sampling.purposes import RELABEL, RHO_PRIOR, RHO_SWAPS, ROUND_STRIDE
+from bmcd.sampling.purposes import REDRAW, RELABEL, RHO_PRIOR, RHO_SWAPS, ROUND_STRIDE
 from bmcd.system.streams import STREAM_SIZE, open_stream
 from bmcd.system.variates import exponential
 
@@ -36,7 +37,7 @@ class Effort(NamedTuple):
 
 @numba.njit(cache=True, nogil=True)
 def exact_sweep(state, data, shared, rate, concentration, effort, key, chain, sweep, warmup):
-    """Change ``state`` in place; return what `SweepInfo` holds."""
+    """Do one sweep: change ``state`` in place, return what `SweepInfo` holds."""
     n_clusters, n_items = state.rho.shape
     tables = [cluster_tables(shared, alpha) for alpha in state.alpha]
 
@@ -46,7 +47,7 @@ def exact_sweep(state, data, shared, rate, concentration, effort, key, chain, sw
     update_tau(state.tau, counts, concentration, key, chain, sweep)
 
     alpha_accepted = np.full(n_clusters, np.nan)
-    tried, taken, within = 0, 0, 0.0
+    proposed, accepted, within = 0, 0, 0.0
     log_joint = (concentration - 1.0) * np.log(state.tau).sum()
     mark = np.zeros(state.labels.size, np.bool_)
     for c in range(n_clusters):
@@ -55,51 +56,51 @@ def exact_sweep(state, data, shared, rate, concentration, effort, key, chain, sw
             draw_from_prior(state, c, rate, key, chain, sweep)
         else:
             total = 0.0
-            for i in range(members.size):
-                total += log_p[members[i]]
+            for user in members:
+                total += log_p[user]
             table, alpha_accepted[c] = update_alpha(
                 state, c, members, total, tables[c], data, shared, rate, effort.alpha_proposals,
                 key, chain, sweep, warmup,
             )  # fmt: skip
-            redraw(members, data, state.rho[c], shared, table, key, chain, sweep, state.ranks)
-            cluster_tried, cluster_taken, distance = move_consensus_and_ranks(
+            redraw(members, data, state.rho[c], shared, table, key, chain, sweep, REDRAW, state.ranks)
+            n_proposed, n_accepted, distance = move_consensus_and_ranks(
                 state, c, members, data, effort, mark, key, chain, sweep
             )
-            tried += cluster_tried
-            taken += cluster_taken
+            proposed += n_proposed
+            accepted += n_accepted
             within += distance
             log_joint += members.size * (math.log(state.tau[c]) - table.log_z) - state.alpha[c] / n_items * distance
         log_joint -= rate * state.alpha[c]
-    return log_joint, within, counts, alpha_accepted, taken / max(tried, 1)
+    return log_joint, within, counts, alpha_accepted, accepted / max(proposed, 1)
 
 
 @numba.njit(cache=True, nogil=True)
 def move_consensus_and_ranks(state, c, members, data, effort, mark, key, chain, sweep):
-    """Rounds of joint relabelling, consensus swaps and hit-and-run. Returns proposals, acceptances, distance."""
+    """Do rounds of joint relabelling, consensus swaps and hit-and-run. Returns proposals, acceptances, distance."""
     n_items = data.scale.size
     beta = state.alpha[c] / n_items
     rho = state.rho[c]
     stream = np.empty(STREAM_SIZE, np.uint64)
-    tried, taken = 0, 0
+    n_proposed, n_accepted = 0, 0
     n_relabels, n_swaps = effort.relabels * n_items, effort.swaps * n_items
     for round_ in range(effort.rounds):
         open_stream(stream, key, chain, sweep, c, RELABEL + ROUND_STRIDE * round_)
-        taken += relabel_pass(stream, data, state.ranks, state.labels, members, c, rho, beta, n_relabels, mark)
+        n_accepted += relabel_pass(stream, data, state.ranks, state.labels, members, c, rho, beta, n_relabels, mark)
         open_stream(stream, key, chain, sweep, c, RHO_SWAPS + ROUND_STRIDE * round_)
-        taken += swap_pass(stream, cost_matrix(state.ranks, members, data.scale), rho, beta, n_swaps)
-        tried += n_relabels + n_swaps
+        n_accepted += swap_pass(stream, cost_matrix(state.ranks, members, data.scale), rho, beta, n_swaps)
+        n_proposed += n_relabels + n_swaps
         hit_and_run(members, data, rho, beta, round_ % 2 == 0, key, chain, sweep, round_, state.ranks)
     distance = 0.0
-    for i in range(members.size):
-        row = state.ranks[members[i]]
+    for user in members:
+        row = state.ranks[user]
         for item in range(n_items):
             distance += abs(data.scale[row[item] - 1] - data.scale[rho[item] - 1])
-    return tried, taken, distance
+    return n_proposed, n_accepted, distance
 
 
 @numba.njit(cache=True, nogil=True)
 def draw_from_prior(state, c, rate, key, chain, sweep):
-    """An empty cluster knows only the prior."""
+    """Draw alpha and rho of an empty cluster, which knows only the prior."""
     stream = np.empty(STREAM_SIZE, np.uint64)
     open_stream(stream, key, chain, sweep, c, RHO_PRIOR)
     state.alpha[c] = max(exponential(stream) / rate, SMALLEST)

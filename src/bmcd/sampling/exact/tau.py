@@ -1,4 +1,4 @@
-"""The move of the cluster weights: Gibbs."""
+"""Move the cluster weights tau by a Gibbs draw."""
 
 # mypy: disable-error-code="no-untyped-def"
 from __future__ import annotations
@@ -13,7 +13,7 @@ from bmcd.system.variates import draw_dirichlet
 
 @numba.njit(cache=True, nogil=True)
 def update_tau(tau, counts, concentration, key, chain, sweep):
-    """tau | labels ~ Dirichlet(psi + users in each cluster)."""
+    """Draw tau given the labels, from Dirichlet(psi + users in each cluster)."""
     stream = np.empty(STREAM_SIZE, np.uint64)
     open_stream(stream, key, chain, sweep, 0, TAU)
     draw_dirichlet(stream, concentration + counts, tau)

@@ -1,4 +1,4 @@
-"""What the paper's sampler works on beside the state of a chain, how it is rebuilt, and what is summed from it."""
+"""What the paper's sampler works on besides the state of a chain: settings, kept distances, tallies."""
 
 # mypy: disable-error-code="no-untyped-def"
 from __future__ import annotations
@@ -10,7 +10,7 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from bmcd.sampling.paper.distance_changes import distance_from_scratch, make_room
+from bmcd.sampling.paper.distance_changes import distance_from_scratch, make_scratch
 
 
 class PaperModel(NamedTuple):
@@ -25,25 +25,22 @@ class PaperModel(NamedTuple):
     alpha_update: int
     leap_size: int
     by_swap: bool
-    fixed_labels: bool
     key: NDArray[np.uint64]
-    user_numbers: NDArray[np.int64]  # which streams the users have
-    cluster_numbers: NDArray[np.int64]
 
 
 class PaperCache(NamedTuple):
-    """What can be rebuilt from a state, and is kept because that is slow. Whole numbers but for log Z."""
+    """What is kept because rebuilding it from the state is slow. Whole numbers, except for log Z."""
 
-    ranks: NDArray[np.signedinteger]  # [user, item], as in the state, in 16 bits if that is enough
-    order: NDArray[np.signedinteger]  # [user, position], the item at each place of a ranking; likewise
+    ranks: NDArray[np.signedinteger]  # [user, item], as in the state, in 16 bits where possible
+    order: NDArray[np.signedinteger]  # [user, position], the item at each position, likewise
     rho_order: NDArray[np.int64]  # [cluster, position]
-    rho: NDArray[np.int64]  # [cluster, item], a copy, to see that the state is the one this belongs to
+    rho: NDArray[np.int64]  # [cluster, item], a copy, to see whether the state has changed
     distances: NDArray[np.int64]  # [user, cluster]
     log_z: NDArray[np.float64]  # [cluster]
 
 
 class PaperTally(NamedTuple):
-    """How many proposals were made and accepted."""
+    """How many proposals a sweep made, and how many were accepted."""
 
     alpha: NDArray[np.int64]  # [0 proposed, 1 accepted, 2 above the largest alpha; cluster]
     rho: NDArray[np.int64]  # proposed, accepted
@@ -51,7 +48,7 @@ class PaperTally(NamedTuple):
 
 
 class PaperTrace(NamedTuple):
-    """What every sweep of a stretch leaves: see `PaperTally` and `sum_up`."""
+    """What is recorded of every sweep of a stretch: see `PaperTally` and `sum_up`."""
 
     log_joint: NDArray[np.float64]  # [sweep]
     within_distance: NDArray[np.float64]  # [sweep]
@@ -62,14 +59,15 @@ class PaperTrace(NamedTuple):
 
     @classmethod
     def of(cls, n_sweeps: int, n_clusters: int) -> PaperTrace:
-        """Room for so many sweeps."""
-        whole = [np.zeros((n_sweeps, *rest), np.int64) for rest in ((n_clusters,), (3, n_clusters), (2,), (2,))]
-        return cls(np.zeros(n_sweeps), np.zeros(n_sweeps), *whole)
+        """Return a trace with room for so many sweeps."""
+        shapes = ((n_clusters,), (3, n_clusters), (2,), (2,))
+        counts = [np.zeros((n_sweeps, *shape), np.int64) for shape in shapes]
+        return cls(np.zeros(n_sweeps), np.zeros(n_sweeps), *counts)
 
 
 @numba.njit(cache=True, nogil=True)
 def invert_ranks(ranks, order):
-    """Fill ``order`` row by row; the first row that is not a ranking of 1..n, or -1."""
+    """Fill ``order`` row by row; return the first row that is not a ranking of 1..n, or -1."""
     n_items = ranks.shape[1]
     for j in range(ranks.shape[0]):
         order[j] = -1
@@ -83,7 +81,7 @@ def invert_ranks(ranks, order):
 
 @numba.njit(cache=True, nogil=True)
 def are_same(ranks, others):
-    """Whether two matrices of one shape, of whole numbers of any kind, are equal."""
+    """Return whether two matrices of whole numbers, of one shape, are equal."""
     for j in range(ranks.shape[0]):
         n_different = 0
         for i in range(ranks.shape[1]):  # to the end of the row: a loop without exit is four times as fast
@@ -95,18 +93,18 @@ def are_same(ranks, others):
 
 @numba.njit(cache=True, nogil=True)
 def fill_distances(cache, model):
-    """All distances between users and consensuses from scratch."""
-    room = make_room(model.scale.size)
+    """Compute all distances between users and consensuses from scratch."""
+    scratch = make_scratch(model.scale.size)
     for j in range(cache.order.shape[0]):
         for c in range(cache.rho.shape[0]):
             cache.distances[j, c] = distance_from_scratch(
-                model.code, cache.order, j, cache.rho, c, model.scale, room
+                model.code, cache.order, j, cache.rho, c, model.scale, scratch
             )
 
 
 @numba.njit(cache=True, nogil=True)
 def sum_up(state, cache, model):
-    """log joint density without its constants, sum of distances to the own consensus, users per cluster."""
+    """Return the log joint density without constants, the users' distances to their consensus, and label counts."""
     n_clusters = state.alpha.size
     counts = np.zeros(n_clusters, np.int64)
     within = np.zeros(n_clusters, np.int64)

@@ -1,13 +1,13 @@
 """How far a proposal changes a distance, without computing the distance afresh where that can be avoided.
 
-All six distances are symmetric and right-invariant, so one function serves both kinds of proposal: the ranking
-that moves is given by its order (position -> item), the other one by its ranks (item -> rank). For a user's
-move the other ranking is a consensus, for a consensus move it is a user's. Both come as a row of a matrix, by the
-number of the row: making a view of the row would cost as much as the swap.
+All six distances are symmetric and right-invariant, so one function serves both kinds of proposal. The ranking that
+moves is given by its order (position -> item), the other one by its ranks (item -> rank). For a user's move the
+other ranking is a consensus, for a consensus move it is a user's. Both come as a matrix and the number of a row,
+because making a view of the row would cost as much as the swap.
 
 Distances are whole numbers. The footrule on a stretched rank scale is counted in fractions 2^-k of a rank (see
-`whole_scale` in sampler.py), so that sums do not depend on their order and a rebuilt matrix of distances equals the
-updated one bit for bit.
+`whole_scale` in sampler.py), so that sums do not depend on their order, and distances that were updated equal
+distances computed afresh, bit for bit.
 
 Cost of one change, L the leap size, n the number of items:
 
@@ -29,33 +29,32 @@ from __future__ import annotations
 import numba
 import numpy as np
 
-from bmcd.mallows.distances import count_cycles, longest_increasing
-from bmcd.mallows.metropolis import CAYLEY, FOOTRULE, HAMMING, KENDALL, SPEARMAN
+from bmcd.mallows.distances import CAYLEY, FOOTRULE, HAMMING, KENDALL, SPEARMAN, count_cycles, longest_increasing
 
 
 @numba.njit(cache=True, nogil=True)
 def is_additive(code):
-    """Whether the distance is a sum over items of a cost of their two places (`place_cost`)."""
+    """Return whether the distance is a sum over items of a cost of their two places (`place_cost`)."""
     return code in (FOOTRULE, SPEARMAN, HAMMING)
 
 
 @numba.njit(cache=True, nogil=True)
-def make_room(n_items):
-    """What the functions below work in: a permutation and its piles or marks, or a list of items moved."""
+def make_scratch(n_items):
+    """Return what the functions below work in: a permutation and its piles or marks, or a list of items moved."""
     return np.empty((3, n_items), np.int64)
 
 
 @numba.njit(cache=True, nogil=True)
-def _distance_of_permutation(code, room):
-    """Cayley or ulam distance to the identity of the permutation in ``room[0]``."""
+def _distance_of_permutation(code, scratch):
+    """Return the cayley or ulam distance to the identity of the permutation in ``scratch[0]``."""
     if code == CAYLEY:
-        return room.shape[1] - count_cycles(room[0], room[1])
-    return room.shape[1] - longest_increasing(room[0], room[1])
+        return scratch.shape[1] - count_cycles(scratch[0], scratch[1])
+    return scratch.shape[1] - longest_increasing(scratch[0], scratch[1])
 
 
 @numba.njit(cache=True, nogil=True)
-def distance_from_scratch(code, orders, j, others, k, scale, room):
-    """The distance itself; n for footrule, spearman, hamming, cayley; n log n for ulam; n^2 for kendall."""
+def distance_from_scratch(code, orders, j, others, k, scale, scratch):
+    """Return the distance itself: O(n), but O(n log n) for ulam and O(n^2) for kendall."""
     d = 0
     n = orders.shape[1]
     if is_additive(code):
@@ -67,14 +66,14 @@ def distance_from_scratch(code, orders, j, others, k, scale, room):
                 d += others[k, orders[j, s]] > others[k, orders[j, t]]
     else:
         for t in range(n):
-            room[0, t] = others[k, orders[j, t]] - 1
-        d += _distance_of_permutation(code, room)
+            scratch[0, t] = others[k, orders[j, t]] - 1
+        d += _distance_of_permutation(code, scratch)
     return d
 
 
 @numba.njit(cache=True, nogil=True)
 def place_cost(code, a, b):
-    """What an item at places a and b on the rank scale adds to footrule, spearman or hamming."""
+    """Return what an item at places a and b on the rank scale adds to footrule, spearman or hamming."""
     if code == FOOTRULE:
         cost = abs(a - b)
     elif code == SPEARMAN:
@@ -86,25 +85,25 @@ def place_cost(code, a, b):
 
 @numba.njit(cache=True, nogil=True)
 def cost_of_swap(code, a, b, x, y):
-    """Change of an additive distance when two items at places a and b, in the other ranking x and y, trade."""
+    """Return the change of an additive distance when items at a and b, in the other ranking at x and y, trade."""
     return place_cost(code, b, x) + place_cost(code, a, y) - place_cost(code, a, x) - place_cost(code, b, y)
 
 
 @numba.njit(cache=True, nogil=True)
-def list_leap(orders, j, at, target, scale, moved):
-    """Write down the items that a leap moves, their places before and after; how many. For additive distances."""
-    step = 1 if target > at else -1
-    moved[0, 0], moved[1, 0], moved[2, 0] = orders[j, at], scale[at], scale[target]
+def list_leap(orders, j, origin, target, scale, moved):
+    """List the items that a leap moves, and their places before and after; return how many."""
+    step = 1 if target > origin else -1
+    moved[0, 0], moved[1, 0], moved[2, 0] = orders[j, origin], scale[origin], scale[target]
     size = 1
-    for t in range(at, target, step):
+    for t in range(origin, target, step):
         moved[0, size], moved[1, size], moved[2, size] = orders[j, t + step], scale[t + step], scale[t]
         size += 1
     return size
 
 
 @numba.njit(cache=True, nogil=True)
-def change_by_swap(code, orders, j, others, k, a, b, scale, distance, room):
-    """Change when the items at positions ``a`` and ``b`` trade places; ``distance`` is the present one."""
+def change_by_swap(code, orders, j, others, k, a, b, scale, distance, scratch):
+    """Return the change when the items at positions ``a`` and ``b`` trade places; ``distance`` is that before."""
     x, y = others[k, orders[j, a]] - 1, others[k, orders[j, b]] - 1
     if is_additive(code):
         return cost_of_swap(code, scale[a], scale[b], scale[x], scale[y])
@@ -122,32 +121,32 @@ def change_by_swap(code, orders, j, others, k, a, b, scale, distance, room):
             t = others[k, orders[j, t]] - 1
         return -1 if t == b else 1
     for t in range(orders.shape[1]):
-        room[0, t] = others[k, orders[j, t]] - 1
-    room[0, a], room[0, b] = y, x
-    return _distance_of_permutation(code, room) - distance
+        scratch[0, t] = others[k, orders[j, t]] - 1
+    scratch[0, a], scratch[0, b] = y, x
+    return _distance_of_permutation(code, scratch) - distance
 
 
 @numba.njit(cache=True, nogil=True)
-def change_by_leap(code, orders, j, others, k, at, target, scale, distance, room):
-    """Change when the item at ``at`` leaps to ``target`` and those in between shift by one."""
-    step = 1 if target > at else -1
-    first = others[k, orders[j, at]] - 1
+def change_by_leap(code, orders, j, others, k, origin, target, scale, distance, scratch):
+    """Return the change when the item at ``origin`` leaps to ``target`` and those in between shift by one."""
+    step = 1 if target > origin else -1
+    first = others[k, orders[j, origin]] - 1
     change = 0
     if is_additive(code):
-        change += place_cost(code, scale[target], scale[first]) - place_cost(code, scale[at], scale[first])
-        for t in range(at, target, step):
+        change += place_cost(code, scale[target], scale[first]) - place_cost(code, scale[origin], scale[first])
+        for t in range(origin, target, step):
             x = scale[others[k, orders[j, t + step]] - 1]
             change += place_cost(code, scale[t], x) - place_cost(code, scale[t + step], x)
         return change
     if code == KENDALL:
         # The item that leaps changes sides with each of those it passes, and with no other.
-        for t in range(at, target, step):
+        for t in range(origin, target, step):
             x = others[k, orders[j, t + step]] - 1
             change += 1 if (x > first) == (step > 0) else -1
         return change
     for t in range(orders.shape[1]):
-        room[0, t] = others[k, orders[j, t]] - 1
-    for t in range(at, target, step):
-        room[0, t] = room[0, t + step]
-    room[0, target] = first
-    return _distance_of_permutation(code, room) - distance
+        scratch[0, t] = others[k, orders[j, t]] - 1
+    for t in range(origin, target, step):
+        scratch[0, t] = scratch[0, t + step]
+    scratch[0, target] = first
+    return _distance_of_permutation(code, scratch) - distance

@@ -10,8 +10,8 @@ iteration costs, with N users, C clusters and leap size L:
   more for each that is accepted;
 * alpha: one log Z a cluster, every ``alpha_update`` iterations.
 
-There is no factor n. What the other distances cost is in `distance_changes.py`. Serial, so that chains
-run side by side on threads; it holds no lock of Python's.
+There is no factor n. `distance_changes.py` tells what the other distances cost. An iteration is serial and releases
+Python's lock, so that chains run side by side on threads.
 """
 
 # mypy: disable-error-code="no-untyped-def"
@@ -22,64 +22,45 @@ import math
 import numba
 import numpy as np
 
-from bmcd.sampling.paper.cache import sum_up
-from bmcd.sampling.paper.distance_changes import change_by_leap, is_additive, list_leap, make_room, place_cost
-from bmcd.sampling.paper.log_z import log_partition_kernel
-from bmcd.sampling.paper.moves import (
-    ALPHA,
-    CONSENSUS,
-    TAU,
-    alpha_log_ratio,
-    leap_and_shift,
-    leap_log_ratio,
-    leap_target,
-    leap_targets,
-    tuned_step,
-)
+from bmcd.sampling.paper import moves
+from bmcd.sampling.paper.cache import PaperTally, sum_up
+from bmcd.sampling.paper.distance_changes import change_by_leap, is_additive, list_leap, make_scratch, place_cost
+from bmcd.sampling.paper.log_z import log_z_at
 from bmcd.sampling.paper.user_moves import move_users_by_leap, move_users_by_swap
 from bmcd.system.streams import STREAM_SIZE, open_stream, uniform, uniform_below
 from bmcd.system.variates import draw_dirichlet, normal
 
 
 @numba.njit(cache=True, nogil=True)
-def run_iterations(state, cache, model, partition, tally, chain, first_sweep, n_sweeps, warmup):
-    """Iterations first_sweep, first_sweep + 1, ... of Algorithm 2. Changes ``cache`` and ``state`` in place.
+def run_iterations(state, cache, model, log_z_method, trace, chain, first_sweep, warmup):
+    """Do as many iterations of Algorithm 2 as ``trace`` has rows. Changes state, cache and trace in place.
 
-    But for the latent rankings, which are moved in ``cache`` only: in fewer bytes, this is faster.
+    The latent rankings are moved in ``cache`` only, where they take fewer bytes, which is faster.
     """
     n_users, n_clusters = cache.distances.shape
     stream = np.empty(STREAM_SIZE, np.uint64)
-    room = make_room(model.scale.size)
+    scratch = make_scratch(model.scale.size)
     everyone, members = np.arange(n_users), np.empty(n_users + 1, np.int64)
     first_member = np.empty(n_clusters + 1, np.int64)
-    for sweep in range(first_sweep, first_sweep + n_sweeps):
+    for row in range(trace.log_joint.size):
+        sweep, tally = first_sweep + row, PaperTally(trace.alpha[row], trace.rho[row], trace.ranks[row])
         _group_users(state.labels, first_member, members)
-        if not model.fixed_labels:
-            _draw_tau(state, model, first_member, stream, chain, sweep)
+        _draw_tau(state, model, first_member, stream, chain, sweep)
         for c in range(n_clusters):
             users = members[first_member[c] : first_member[c + 1]]
-            _move_consensus(state, cache, model, tally, users, everyone, c, stream, room, chain, sweep)
+            _move_consensus(state, cache, model, tally, users, everyone, c, stream, scratch, chain, sweep)
             if sweep % model.alpha_update == 0:
-                _move_alpha(state, cache, model, partition, tally, users, c, stream, chain, sweep, warmup)
+                _move_alpha(state, cache, model, log_z_method, tally, users, c, stream, chain, sweep, warmup)
         if model.by_swap:
-            move_users_by_swap(state, cache, model, tally, stream, room, chain, sweep)
+            move_users_by_swap(state, cache, model, tally, stream, scratch, chain, sweep)
         else:
-            move_users_by_leap(state, cache, model, tally, stream, room, chain, sweep)
-
-
-@numba.njit(cache=True, nogil=True)
-def trace_iterations(state, cache, model, partition, tally, trace, chain, first_sweep, warmup):
-    """The same, with what each iteration leaves written down; as many as ``trace`` has room for."""
-    for s in range(trace.log_joint.size):
-        tally.alpha[:], tally.rho[:], tally.ranks[:] = 0, 0, 0
-        run_iterations(state, cache, model, partition, tally, chain, first_sweep + s, 1, warmup)
-        trace.alpha[s], trace.rho[s], trace.ranks[s] = tally.alpha, tally.rho, tally.ranks
-        trace.log_joint[s], trace.within_distance[s], trace.counts[s] = sum_up(state, cache, model)
+            move_users_by_leap(state, cache, model, tally, stream, scratch, chain, sweep)
+        trace.log_joint[row], trace.within_distance[row], trace.counts[row] = sum_up(state, cache, model)
 
 
 @numba.njit(cache=True, nogil=True)
 def _group_users(labels, first_member, members):
-    """The users of cluster c, ascending: members[first_member[c] : first_member[c + 1]]; one place to spare."""
+    """Set members[first_member[c] : first_member[c + 1]] to the users of cluster c, ascending."""
     size = 0
     for c in range(first_member.size - 1):
         first_member[c] = size
@@ -91,50 +72,50 @@ def _group_users(labels, first_member, members):
 
 @numba.njit(cache=True, nogil=True)
 def _draw_tau(state, model, first_member, stream, chain, sweep):
-    """Gibbs: tau given the labels is Dirichlet(psi + number of users)."""
-    open_stream(stream, model.key, chain, sweep, 0, TAU)
+    """Draw tau given the labels, from Dirichlet(psi + users in each cluster) (Gibbs)."""
+    open_stream(stream, model.key, chain, sweep, 0, moves.TAU)
     draw_dirichlet(stream, model.concentration + np.diff(first_member), state.tau)
 
 
 @numba.njit(cache=True, nogil=True)
-def _move_consensus(state, cache, model, tally, users, everyone, c, stream, room, chain, sweep):
-    """Metropolis-Hastings: leap-and-shift for rho_c, whose prior is uniform."""
+def _move_consensus(state, cache, model, tally, users, everyone, c, stream, scratch, chain, sweep):
+    """Move rho_c, whose prior is uniform, by leap-and-shift (Metropolis-Hastings)."""
     n_items = model.scale.size
     if n_items == 1:
         return
-    open_stream(stream, model.key, chain, sweep, model.cluster_numbers[c], CONSENSUS)
-    at = uniform_below(stream, n_items)
-    n_targets = leap_targets(at, 0, n_items - 1, model.leap_size)
-    target = leap_target(at, uniform_below(stream, n_targets), 0, n_items - 1, model.leap_size)
-    change = _leap_over_users(cache, model, users, c, at, target, False, room)
-    log_ratio = leap_log_ratio(at, target, 0, n_items - 1, model.leap_size)
+    open_stream(stream, model.key, chain, sweep, c, moves.CONSENSUS)
+    origin = uniform_below(stream, n_items)
+    n_targets = moves.leap_targets(origin, 0, n_items - 1, model.leap_size)
+    target = moves.leap_target(origin, uniform_below(stream, n_targets), 0, n_items - 1, model.leap_size)
+    change = _leap_over_users(cache, model, users, c, origin, target, False, scratch)
+    log_ratio = moves.leap_log_ratio(origin, target, 0, n_items - 1, model.leap_size)
     log_ratio -= state.alpha[c] / n_items * model.unit * change
     tally.rho[0] += 1
     if uniform(stream) < math.exp(min(log_ratio, 0.0)):
         tally.rho[1] += 1
-        _leap_over_users(cache, model, everyone, c, at, target, True, room)
-        leap_and_shift(cache.rho_order, state.rho, c, at, target)
+        _leap_over_users(cache, model, everyone, c, origin, target, True, scratch)
+        moves.leap_and_shift(cache.rho_order, state.rho, c, origin, target)
         cache.rho[c] = state.rho[c]
 
 
 @numba.njit(cache=True, nogil=True)
-def _leap_over_users(cache, model, users, c, at, target, keep, room):
-    """Sum over ``users`` of the change of d(R_j, rho_c) by a leap of rho_c; ``keep`` writes the changes down."""
+def _leap_over_users(cache, model, users, c, origin, target, keep, scratch):
+    """Return the sum over ``users`` of the change of d(R_j, rho_c) by a leap of rho_c; ``keep`` stores it."""
     ranks, orders, distances, code, scale = cache.ranks, cache.rho_order, cache.distances, model.code, model.scale
     total = 0
     if is_additive(code):
-        n_moved = list_leap(orders, c, at, target, scale, room)
+        n_moved = list_leap(orders, c, origin, target, scale, scratch)
         for j in users:
             change = 0
             for m in range(n_moved):
-                x = scale[ranks[j, room[0, m]] - 1]
-                change += place_cost(code, room[2, m], x) - place_cost(code, room[1, m], x)
+                x = scale[ranks[j, scratch[0, m]] - 1]
+                change += place_cost(code, scratch[2, m], x) - place_cost(code, scratch[1, m], x)
             total += change
             if keep:
                 distances[j, c] += change
     else:
         for j in users:
-            change = change_by_leap(code, orders, c, ranks, j, at, target, scale, distances[j, c], room)
+            change = change_by_leap(code, orders, c, ranks, j, origin, target, scale, distances[j, c], scratch)
             total += change
             if keep:
                 distances[j, c] += change
@@ -142,36 +123,29 @@ def _leap_over_users(cache, model, users, c, at, target, keep, room):
 
 
 @numba.njit(cache=True, nogil=True)
-def _move_alpha(state, cache, model, partition, tally, users, c, stream, chain, sweep, warmup):
-    """Metropolis-Hastings: log-normal random walk for alpha_c given the rankings of its users.
+def _move_alpha(state, cache, model, log_z_method, tally, users, c, stream, chain, sweep, warmup):
+    """Move alpha_c, given the rankings of its users, by a log-normal random walk (Metropolis-Hastings).
 
-    Above ``max_alpha`` log Z is not known: the prior ends there, so the proposal is rejected, and counted.
+    Above ``max_alpha`` log Z is not known. The prior ends there, so such a proposal is rejected, and counted.
     """
-    open_stream(stream, model.key, chain, sweep, model.cluster_numbers[c], ALPHA)
+    open_stream(stream, model.key, chain, sweep, c, moves.ALPHA)
     alpha = state.alpha[c]
     proposed = alpha * math.exp(state.alpha_step[c] * normal(stream))
     tally.alpha[0, c] += 1
     log_ratio, log_z = -math.inf, 0.0
-    if proposed > partition.max_alpha:
+    if proposed > log_z_method.max_alpha:
         tally.alpha[2, c] += 1
     elif 0.0 < proposed < math.inf:
         within = 0
         for j in users:
             within += cache.distances[j, c]
-        log_z = log_partition_kernel(partition, proposed)
-        log_ratio = alpha_log_ratio(
-            alpha,
-            proposed,
-            users.size,
-            within * model.unit,
-            cache.log_z[c],
-            log_z,
-            model.scale.size,
-            model.rate,
+        log_z = log_z_at(log_z_method, proposed)
+        log_ratio = moves.alpha_log_ratio(
+            alpha, proposed, users.size, within * model.unit, cache.log_z[c], log_z, model.scale.size, model.rate
         )
     if uniform(stream) < math.exp(min(log_ratio, 0.0)):
         tally.alpha[1, c] += 1
         state.alpha[c] = proposed
         cache.log_z[c] = log_z
     if warmup and users.size > 0:  # an empty cluster moves under the prior, which says nothing about the data
-        state.alpha_step[c] = tuned_step(state.alpha_step[c], log_ratio, sweep // model.alpha_update)
+        state.alpha_step[c] = moves.tuned_step(state.alpha_step[c], log_ratio, sweep // model.alpha_update)

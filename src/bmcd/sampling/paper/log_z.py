@@ -1,15 +1,15 @@
 """log Z of all six distances inside compiled code, where proposals for alpha need it at any value.
 
-| distance                       | method       | cost                          |
-|--------------------------------|--------------|-------------------------------|
-| footrule, any rank scale       | SCAN         | n^2 / 4                       |
-| kendall                        | INVERSIONS   | n                             |
-| cayley                         | CYCLES       | n                             |
-| hamming; ulam to 80 items      | COUNTS       | n                             |
-| spearman to 12 items           | SUBSETS      | n 2^n                         |
+| distance                       | method       | cost                                         |
+|--------------------------------|--------------|----------------------------------------------|
+| footrule, any rank scale       | SCAN         | n^2 / 4                                      |
+| kendall                        | INVERSIONS   | n                                            |
+| cayley                         | CYCLES       | n                                            |
+| hamming; ulam to 80 items      | COUNTS       | n                                            |
+| spearman to 12 items           | SUBSETS      | n 2^n                                        |
 | spearman and ulam beyond       | TABLE        | a lookup (`bmcd.sampling.paper.log_z_table`) |
 
-All but TABLE are exact; their twins are in `bmcd.mallows`.
+All but TABLE are exact. `bmcd.mallows.log_partition` is what users call; the tests compare the two.
 """
 
 # mypy: disable-error-code="no-untyped-def"
@@ -22,66 +22,70 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from bmcd.mallows.counting import _permanent_over_subsets
-from bmcd.mallows.footrule_scan import _scan
+from bmcd.mallows import closed_forms, counting
+from bmcd.mallows.footrule_scan import scan_both_halves
+from bmcd.sampling.paper.log_z_table import make_table
 
 SCAN, INVERSIONS, CYCLES, COUNTS, SUBSETS, TABLE = range(6)
+# Up to here n 2^n additions for each proposal of alpha cost less than the rest of ten iterations.
+SUBSET_LIMIT = 12
 
 
-class Partition(NamedTuple):
-    """What log Z is computed from; a method uses its own fields, the others are empty."""
+class LogZMethod(NamedTuple):
+    """How log Z is computed, and from what; the fields of the other methods are empty."""
 
     method: int
     n_items: int
-    gaps: NDArray[np.float64]  # SCAN: g(t + 1) - g(t)
-    log_counts: NDArray[np.float64]  # COUNTS: log number of rankings at distance 0, 1, ...
-    alpha_unit: float  # TABLE: the knots stand at equal steps of x = log(1 + alpha / alpha_unit), from 0
-    knot_step: float
-    coefficients: NDArray[np.float64]  # TABLE: [interval, power] of x - knot, power 0 to 3
-    max_alpha: float  # no proposal above; infinite unless TABLE
+    max_alpha: float  # no proposal above; infinite unless TABLE, or asked for
+    gaps: NDArray[np.float64] = np.zeros(0)  # SCAN: g(t + 1) - g(t)
+    log_counts: NDArray[np.float64] = np.zeros(0)  # COUNTS: log number of rankings at distance 0, 1, ...
+    alpha_unit: float = 1.0  # TABLE: the knots stand at equal steps of x = log(1 + alpha / alpha_unit), from 0
+    knot_step: float = 1.0
+    coefficients: NDArray[np.float64] = np.zeros((0, 4))  # TABLE: [interval, power] of x - knot, power 0 to 3
+
+
+def choose_method(distance: str, scale: NDArray[np.float64], max_alpha: float | None = None) -> LogZMethod:
+    """Return what `log_z_at` needs for ``distance`` on the ranks ``scale``: an exact method, or a table.
+
+    ``max_alpha`` is where a table ends. Exact methods have no end unless it is given.
+    """
+    n, end = scale.size, np.inf if max_alpha is None else float(max_alpha)
+    if distance == "footrule":
+        return LogZMethod(SCAN, n, end, gaps=np.diff(scale))
+    if distance == "kendall":
+        return LogZMethod(INVERSIONS, n, end)
+    if distance == "cayley":
+        return LogZMethod(CYCLES, n, end)
+    if distance == "hamming":
+        return LogZMethod(COUNTS, n, end, log_counts=closed_forms.hamming_log_counts(n))
+    if distance == "ulam" and n <= counting.ULAM_LIMIT:
+        return LogZMethod(COUNTS, n, end, log_counts=counting.ulam_log_counts(n).copy())
+    if distance == "spearman" and n <= SUBSET_LIMIT:
+        return LogZMethod(SUBSETS, n, end)
+    table = make_table(distance, n, max_alpha)
+    coefficients = np.ascontiguousarray(table.spline.c[::-1].T)
+    return LogZMethod(TABLE, n, table.last, alpha_unit=table.unit, knot_step=table.step, coefficients=coefficients)
 
 
 @numba.njit(cache=True, nogil=True)
-def _log1mexp(x):
-    """log(1 - exp(-x)) for x > 0 (Maechler 2012: switch at log 2)."""
-    return math.log(-math.expm1(-x)) if x < 0.6931471805599453 else math.log1p(-math.exp(-x))
-
-
-@numba.njit(cache=True, nogil=True)
-def log_partition_kernel(partition, alpha):
-    """log Z_n(alpha) for 0 < alpha <= max_alpha."""
-    n = partition.n_items
+def log_z_at(source, alpha):
+    """Return log Z_n(alpha) for 0 < alpha <= max_alpha; ``source`` is a `LogZMethod`."""
+    n = source.n_items
     theta = alpha / n
     if n == 1:
         return 0.0
-    if partition.method == SCAN:
-        return _scan(partition.gaps, theta, False)[0]
-    if partition.method == INVERSIONS:
-        if theta < 1e-290:
-            return math.lgamma(n + 1.0)
-        total, first = 0.0, _log1mexp(theta)
-        for j in range(2, n + 1):
-            total += _log1mexp(j * theta) - first
-        return total
-    if partition.method == CYCLES:
-        total, q = 0.0, math.exp(-theta)
-        for j in range(1, n):
-            total += math.log1p(j * q)
-        return total
-    if partition.method == COUNTS:
-        counts = partition.log_counts
-        top = 0.0
-        for d in range(counts.size):
-            top = max(top, counts[d] - theta * d)
-        total = 0.0
-        for d in range(1, counts.size):
-            total += math.exp(counts[d] - theta * d - top)
-        # Distance 0 has weight 1; log1p keeps a log Z near 0 exact.
-        return math.log1p(total) if top == 0.0 else top + math.log(total + math.exp(-top))
-    if partition.method == SUBSETS:
-        return math.log1p(_permanent_over_subsets(n, theta)[0])
-    x = math.log1p(alpha / partition.alpha_unit)
-    interval = min(int(x / partition.knot_step), partition.coefficients.shape[0] - 1)
-    row = partition.coefficients[interval]
-    x -= interval * partition.knot_step
+    if source.method == SCAN:
+        return scan_both_halves(source.gaps, theta, False)[0]
+    if source.method == INVERSIONS:
+        return closed_forms.kendall(n, theta)[0]
+    if source.method == CYCLES:
+        return closed_forms.cayley(n, theta)[0]
+    if source.method == COUNTS:
+        return closed_forms.from_log_counts(source.log_counts, theta)[0]
+    if source.method == SUBSETS:
+        return math.log1p(counting.permanent_over_subsets(n, theta)[0])
+    x = math.log1p(alpha / source.alpha_unit)
+    interval = min(int(x / source.knot_step), source.coefficients.shape[0] - 1)
+    row = source.coefficients[interval]
+    x -= interval * source.knot_step
     return row[0] + x * (row[1] + x * (row[2] + x * row[3]))

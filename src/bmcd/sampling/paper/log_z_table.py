@@ -1,11 +1,11 @@
-"""How the paper's sampler gets log Z: an exact method where there is one, else a table made once.
+"""Tables of log Z by alpha, for the distances that have no formula that is cheap at any alpha.
 
-Spearman beyond 12 items and ulam beyond 80 have no formula that is cheap at any alpha. Their log Z is tabulated:
-at the knots exactly where that is feasible (spearman to 20 items), else by annealed importance sampling. A cubic
-spline is fitted to log Z *and* to its slope -E[d] / n by least squares, each weighted with its standard error,
-and tied to log n! at alpha = 0. The slope matters more than the value: a cluster's users multiply an error of
-log Z's slope, and a spline through noisy values alone would put false modes into the posterior of alpha. What the
-estimates leave in doubt is in `table_error`.
+These are spearman beyond 12 items and ulam beyond 80. At the knots log Z is exact where that is feasible (spearman
+to 20 items), and otherwise estimated by annealed importance sampling. A cubic spline is fitted to log Z *and* to
+its slope -E[d] / n by least squares, each weighted with its standard error, and tied to log n! at alpha = 0. The
+slope matters more than the value: the number of a cluster's users multiplies an error of the slope, and a spline
+through noisy values alone would put false modes into the posterior of alpha. `table_uncertainty` tells what the
+estimates leave in doubt.
 """
 
 from __future__ import annotations
@@ -18,49 +18,17 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.interpolate import CubicSpline
 
-from bmcd.mallows import closed_forms, counting, estimation
-from bmcd.sampling.paper.log_z import COUNTS, CYCLES, INVERSIONS, SCAN, SUBSETS, TABLE, Partition
+from bmcd.mallows import counting, estimation
 
-# Up to here n 2^n additions for each proposal of alpha cost less than the rest of ten iterations.
-SUBSET_LIMIT = 12
 KNOTS = 40
 LEAST_KNOTS = 8
 # Least standard error a knot can have: what is exact, and the known value at 0, weigh this much.
 EXACT = 1e-9
 
 Floats = NDArray[np.float64]
-_NONE = np.zeros(0)
 
 
-def make_partition(distance: str, scale: Floats, max_alpha: float | None = None) -> Partition:
-    """What `log_partition_kernel` needs for ``distance`` on the ranks ``scale``.
-
-    ``max_alpha`` is where a table ends; exact methods have no end unless it is given.
-    """
-    n = scale.size
-    end = np.inf if max_alpha is None else float(max_alpha)
-
-    def exact(method: int, gaps: Floats = _NONE, log_counts: Floats = _NONE) -> Partition:
-        return Partition(method, n, gaps, log_counts, 1.0, 1.0, np.zeros((0, 4)), end)
-
-    if distance == "footrule":
-        return exact(SCAN, gaps=np.diff(scale))
-    if distance == "kendall":
-        return exact(INVERSIONS)
-    if distance == "cayley":
-        return exact(CYCLES)
-    if distance == "hamming":
-        return exact(COUNTS, log_counts=closed_forms.hamming_log_counts(n))
-    if distance == "ulam" and n <= counting.ULAM_LIMIT:
-        return exact(COUNTS, log_counts=counting.ulam_log_counts(n).copy())
-    if distance == "spearman" and n <= SUBSET_LIMIT:
-        return exact(SUBSETS)
-    table = _table(distance, n, max_alpha)
-    coefficients = np.ascontiguousarray(table.spline.c[::-1].T)
-    return Partition(TABLE, n, _NONE, _NONE, table.unit, table.step, coefficients, table.last)
-
-
-class TableError(NamedTuple):
+class LogZUncertainty(NamedTuple):
     """Standard errors of a table, by alpha."""
 
     log_z: Floats
@@ -68,22 +36,26 @@ class TableError(NamedTuple):
 
 
 def is_estimated(distance: str, n_items: int) -> bool:
-    """Whether the paper's sampler has to estimate log Z."""
+    """Return whether the paper's sampler has to estimate log Z."""
     limits = {"spearman": counting.SPEARMAN_LIMIT, "ulam": counting.ULAM_LIMIT}
     return n_items > limits.get(distance, n_items)
 
 
-def table_error(distance: str, n_items: int, alphas: Floats, max_alpha: float | None = None) -> TableError:
-    """What the errors of the knots leave in doubt, for a distance whose log Z `is_estimated`."""
-    table = _table(distance, n_items, max_alpha)
+def table_uncertainty(
+    distance: str, n_items: int, alphas: Floats, max_alpha: float | None = None
+) -> LogZUncertainty:
+    """Return what the errors of the knots leave in doubt, for a distance whose log Z `is_estimated`."""
+    table = make_table(distance, n_items, max_alpha)
     x = np.log1p(alphas / table.unit)
     value, slope = (
         np.sqrt(((row @ table.covariance) * row).sum(-1)) for row in (table.basis(x), table.basis(x, 1))
     )
-    return TableError(value, slope / (table.unit + alphas))
+    return LogZUncertainty(value, slope / (table.unit + alphas))
 
 
-class _Table(NamedTuple):
+class LogZTable(NamedTuple):
+    """A fitted table of log Z, and how sure it is."""
+
     unit: float  # knots stand at equal steps of x = log(1 + alpha / unit)
     step: float
     last: float  # the largest alpha
@@ -93,7 +65,8 @@ class _Table(NamedTuple):
 
 
 @cache
-def _table(distance: str, n: int, max_alpha: float | None) -> _Table:
+def make_table(distance: str, n: int, max_alpha: float | None) -> LogZTable:
+    """Return the table of log Z up to ``max_alpha``, or as far as data can matter; made once in a process."""
     # Near 0, log Z bends where alpha / n times the spread of d under uniform rankings is about 1.
     spread = n * (n + 1) * np.sqrt(n - 1) / 6 if distance == "spearman" else 0.9 * n ** (1 / 6)
     unit = float(n / spread)
@@ -109,10 +82,10 @@ def _table(distance: str, n: int, max_alpha: float | None) -> _Table:
     slopes[:, 0] = (-(n * n - 1) / 6, EXACT) if distance == "spearman" else (0.0, np.inf)
     for k in range(1, KNOTS):
         try:
-            values[:, k], slopes[:, k] = _knot(distance, n, float(alphas[k]), k)
+            values[:, k], slopes[:, k] = knot(distance, n, float(alphas[k]), k)
         except ValueError:
-            # Importance sampling cannot cross here (ulam: from nearly uniform to nearly sorted). The table then
-            # ends at the knot before, unless more was asked for.
+            # Importance sampling breaks down here (ulam: it cannot cross from nearly uniform to nearly sorted). The
+            # table then ends at the knot before, unless more was asked for.
             if max_alpha is not None or k < LEAST_KNOTS:
                 raise
             x, alphas, values, slopes = x[:k], alphas[:k], values[:, :k], slopes[:, :k]
@@ -124,17 +97,17 @@ def _table(distance: str, n: int, max_alpha: float | None) -> _Table:
     target = np.concatenate([values[0], slopes[0]]) * weights
     fitted = CubicSpline(x, np.linalg.lstsq(design, target)[0])
     inverse = np.linalg.pinv(design).astype(np.float64)  # and not that of design' design: weights differ by 10^9
-    return _Table(unit, step, float(alphas[-1]), fitted, basis, inverse @ inverse.T)
+    return LogZTable(unit, step, float(alphas[-1]), fitted, basis, inverse @ inverse.T)
 
 
-def _knot(distance: str, n: int, alpha: float, k: int) -> tuple[tuple[float, float], tuple[float, float]]:
-    """(log Z, standard error) and (d log Z / d alpha, standard error); infinite where nothing is known."""
+def knot(distance: str, n: int, alpha: float, k: int) -> tuple[tuple[float, float], tuple[float, float]]:
+    """Return (log Z, standard error) and (d log Z / d alpha, standard error), infinite where nothing is known."""
     if distance == "spearman" and n <= counting.SPEARMAN_LIMIT:
         log_z, mean = counting.spearman(n, alpha / n)
         return (log_z, EXACT), (-mean / n, EXACT)
     # The seed depends on the knot only: every chain and every resumed run has the same table.
-    found = estimation.importance(n, alpha / n, distance, np.random.default_rng([n, k]))
-    value = found.log_partition, max(found.log_partition_error, EXACT)
-    if np.isnan(found.expected_distance_error):
+    estimate = estimation.importance(n, alpha / n, distance, np.random.default_rng([n, k]))
+    value = estimate.log_partition, max(estimate.log_partition_error, EXACT)
+    if np.isnan(estimate.expected_distance_error):
         return value, (0.0, np.inf)
-    return value, (-found.expected_distance / n, max(found.expected_distance_error / n, EXACT))
+    return value, (-estimate.expected_distance / n, max(estimate.expected_distance_error / n, EXACT))

@@ -1,11 +1,11 @@
 """The proposals of the paper's Algorithm 2, as pure functions of their random choices.
 
 A move is split in two: the sweep draws the choices from a stream, and the functions here turn choices into a
-proposal and the logarithm of q(back) / q(forth). So a test can go through all choices, add up the probability
-of each proposal, and check detailed balance to the last digit; no sampling test finds a wrong ratio.
+proposal and the logarithm of q(back) / q(forth). So a test can go through all choices, add up the probability of
+each proposal, and check detailed balance to the last digit. No sampling test would find a wrong ratio.
 
-Rankings are moved through their *order*: order[t] is the item whose rank is t + 1. Positions in an order count
-from 0.
+Rankings are moved through their *order*: order[t] is the item whose rank is t + 1. Positions in an order count from
+0.
 """
 
 # mypy: disable-error-code="no-untyped-def"
@@ -14,11 +14,8 @@ from __future__ import annotations
 import math
 
 import numba
-import numpy as np
 
-from bmcd.system.streams import _next_block
-
-# Purposes of the random streams of this sampler (see `bmcd.system.streams`); 100 to 119 are its own.
+# Purposes of the random streams of this sampler (see `bmcd.system.streams`); it has 100 to 119.
 TAU = 100  # the stream's "user" is 0
 CONSENSUS = 101  # "user" is the number of the cluster
 ALPHA = 102  # "user" is the number of the cluster
@@ -32,45 +29,45 @@ TARGET_ACCEPTANCE = 0.44
 
 
 @numba.njit(cache=True, nogil=True)
-def leap_targets(at, low, high, leap):
-    """How many positions in low, ..., high are within ``leap`` of ``at``, itself left out."""
-    return min(high, at + leap) - max(low, at - leap)
+def leap_targets(origin, low, high, leap):
+    """Return how many positions in low, ..., high are within ``leap`` of ``origin``, itself left out."""
+    return min(high, origin + leap) - max(low, origin - leap)
 
 
 @numba.njit(cache=True, nogil=True)
-def leap_target(at, choice, low, high, leap):
-    """The target number ``choice`` (from 0) of those that `leap_targets` counts, in ascending order."""
-    target = max(low, at - leap) + choice
-    return target + 1 if target >= at else target
+def leap_target(origin, choice, low, high, leap):
+    """Return target number ``choice`` (from 0) of those that `leap_targets` counts, in ascending order."""
+    target = max(low, origin - leap) + choice
+    return target + 1 if target >= origin else target
 
 
 @numba.njit(cache=True, nogil=True)
-def leap_probability(at, target, low, high, leap):
-    """Probability of the proposal that moves the item at ``at`` to ``target``, both within low, ..., high.
+def leap_probability(origin, target, low, high, leap):
+    """Return the probability of proposing to move the item at ``origin`` to ``target``, both within low, ..., high.
 
-    One item in high - low + 1 is picked, then one of its targets. Where the two are neighbours the same ranking
-    comes about by leaping either of the two items, so both ways count (Vitelli et al. 2018, section 3.1).
+    One of the high - low + 1 items is picked, then one of its targets. Where the two are neighbours, a leap of
+    either of the two items gives the same ranking, so both ways count (Vitelli et al. 2018, section 3.1).
     """
-    probability = 1.0 / leap_targets(at, low, high, leap)
-    if abs(target - at) == 1:
+    probability = 1.0 / leap_targets(origin, low, high, leap)
+    if abs(target - origin) == 1:
         probability += 1.0 / leap_targets(target, low, high, leap)
     return probability / (high - low + 1)
 
 
 @numba.njit(cache=True, nogil=True)
-def leap_log_ratio(at, target, low, high, leap):
-    """log q(back) / q(forth): zero for neighbours, and not zero near the ends of the range otherwise."""
-    if abs(target - at) == 1:
+def leap_log_ratio(origin, target, low, high, leap):
+    """Return log q(back) / q(forth): zero for neighbours, otherwise not zero near the ends of the range."""
+    if abs(target - origin) == 1:
         return 0.0
-    return math.log(leap_targets(at, low, high, leap) / leap_targets(target, low, high, leap))
+    return math.log(leap_targets(origin, low, high, leap) / leap_targets(target, low, high, leap))
 
 
 @numba.njit(cache=True, nogil=True)
-def leap_and_shift(orders, ranks, j, at, target):
-    """Move the item at position ``at`` to ``target``; those in between shift by one. Changes row j of both."""
-    item = orders[j, at]
-    step = 1 if target > at else -1
-    for t in range(at, target, step):
+def leap_and_shift(orders, ranks, j, origin, target):
+    """Move the item at position ``origin`` to ``target``; those in between shift by one. Changes row j of both."""
+    item = orders[j, origin]
+    step = 1 if target > origin else -1
+    for t in range(origin, target, step):
         orders[j, t] = orders[j, t + step]
         ranks[j, orders[j, t]] = t + 1
     orders[j, target] = item
@@ -81,21 +78,21 @@ def leap_and_shift(orders, ranks, j, at, target):
 
 
 @numba.njit(cache=True, nogil=True)
-def block_of(at, n_clicked, n_items):
-    """First and last position of the block (clicked or not) that holds position ``at``."""
-    return (0, n_clicked - 1) if at < n_clicked else (n_clicked, n_items - 1)
+def block_of(origin, n_clicked, n_items):
+    """Return the first and last position of the block (clicked or not) that holds position ``origin``."""
+    return (0, n_clicked - 1) if origin < n_clicked else (n_clicked, n_items - 1)
 
 
 @numba.njit(cache=True, nogil=True)
-def swap_partner(at, choice, low):
-    """The position number ``choice`` (from 0) of a block that begins at ``low``, ``at`` left out.
+def swap_partner(origin, choice, low):
+    """Return position number ``choice`` (from 0) of a block that begins at ``low``, ``origin`` left out.
 
-    Picking an item among all n, then a partner among the others of its block, gives the ordered pair (i, k) the
-    probability 1 / (n (b - 1)) with b the size of the block they share: symmetric, as the paper states. An item
-    alone in its block has no partner, and then nothing is proposed.
+    An item is picked among all n, then a partner among the others of its block. The ordered pair (i, k) then has
+    the probability 1 / (n (b - 1)), with b the size of the block they share, which is symmetric, as the paper
+    states. An item alone in its block has no partner, and then nothing is proposed.
     """
     partner = low + choice
-    return partner + 1 if partner >= at else partner
+    return partner + 1 if partner >= origin else partner
 
 
 @numba.njit(cache=True, nogil=True)
@@ -111,7 +108,7 @@ def swap(orders, ranks, j, a, b):
 
 @numba.njit(cache=True, nogil=True)
 def alpha_log_ratio(alpha, proposed, n_users, within, log_z, log_z_proposed, n_items, rate):
-    """Log of the acceptance ratio for alpha_c given the rankings of its users.
+    """Return the log acceptance ratio for alpha_c given the rankings of its users.
 
     Likelihood Z(alpha)^-N_c exp(-alpha / n within), prior Exponential(rate), and the Jacobian proposed / alpha
     of a random walk in log alpha. Without users only prior and Jacobian are left.
@@ -126,27 +123,6 @@ def alpha_log_ratio(alpha, proposed, n_users, within, log_z, log_z_proposed, n_i
 
 @numba.njit(cache=True, nogil=True)
 def tuned_step(step, log_ratio, n_tuned):
-    """The proposal scale after one more warm-up proposal (Robbins and Monro 1951), in bounds far from any need."""
+    """Return the proposal scale after one more warm-up proposal (Robbins and Monro 1951), within wide bounds."""
     gain = (1.0 + n_tuned) ** -0.6
     return min(max(step * math.exp(gain * (math.exp(min(log_ratio, 0.0)) - TARGET_ACCEPTANCE)), 1e-4), 1e2)
-
-
-# ----------------------------------------------------------------------------------------- random numbers
-
-
-@numba.njit(cache=True, nogil=True)
-def four_uniforms(stream):
-    """The first four numbers of a stream just opened: those that four calls of `uniform` give, in one call."""
-    _next_block(stream)
-    return _unit(stream[6]), _unit(stream[7]), _unit(stream[8]), _unit(stream[9])
-
-
-@numba.njit(cache=True, nogil=True)
-def _unit(bits):
-    return np.float64(bits >> np.uint64(11)) * (1.0 / 9007199254740992.0)
-
-
-@numba.njit(cache=True, nogil=True)
-def whole_below(u, n):
-    """A whole number in 0, ..., n - 1 from a uniform number, as `uniform_below` makes it."""
-    return min(int(u * n), n - 1)

@@ -1,7 +1,7 @@
 """The paper's own sampler, Algorithm 2 of its supplement as written, for all six distances.
 
-Its moves are local (one swap a user and iteration), so it needs millions of iterations where the default sampler
-needs hundreds. It is here because people will want to compare.
+Its moves are local (one swap a user and iteration), so it needs many thousands of iterations where the default
+sampler needs dozens of sweeps. It is here for comparison, and for the other distances.
 """
 
 from __future__ import annotations
@@ -11,25 +11,13 @@ from numpy.typing import NDArray
 
 from bmcd.errors import InputError
 from bmcd.mallows.distances import DISTANCES, check_distance
-from bmcd.sampling.paper.cache import (
-    PaperCache,
-    PaperModel,
-    PaperTally,
-    PaperTrace,
-    are_same,
-    fill_distances,
-    invert_ranks,
-    sum_up,
-)
-from bmcd.sampling.paper.iteration import run_iterations, trace_iterations
-from bmcd.sampling.paper.log_z import TABLE, Partition, log_partition_kernel
-from bmcd.sampling.paper.log_z_table import make_partition
-from bmcd.sampling.paper.separate_clusters import ClusterPart, join_clusters, split_by_cluster
+from bmcd.sampling.paper import cache as kernels
+from bmcd.sampling.paper.cache import PaperCache, PaperModel, PaperTrace
+from bmcd.sampling.paper.iteration import run_iterations
+from bmcd.sampling.paper.log_z import TABLE, LogZMethod, choose_method, log_z_at
 from bmcd.sampling.priors import Priors
 from bmcd.sampling.state import ChainState, Data, SweepInfo
 from bmcd.system.streams import stream_key
-
-__all__ = ["RANKS_MOVES", "ClusterPart", "PaperSampler", "join_clusters", "split_by_cluster", "whole_scale"]
 
 RANKS_MOVES = ("swap", "leap_and_shift")
 
@@ -37,25 +25,25 @@ RANKS_MOVES = ("swap", "leap_and_shift")
 class PaperSampler:
     """Algorithm 2 of the paper's supplement, one iteration a sweep.
 
-    In this order: tau given the labels (Gibbs); for each cluster rho_c by leap-and-shift and, in every
-    ``alpha_update``-th sweep, alpha_c by a log-normal random walk (Metropolis-Hastings); for each user the label
-    given the ranking (Gibbs), then the ranking (Metropolis-Hastings).
+    A sweep moves tau given the labels (Gibbs); then for each cluster rho_c by leap-and-shift and, in every
+    ``alpha_update``-th sweep, alpha_c by a log-normal random walk (Metropolis-Hastings); then for each user the
+    label given the ranking (Gibbs), and the ranking (Metropolis-Hastings).
 
     The sampler keeps the distances between users and consensuses of each chain it has seen. When it is handed a
-    state that differs from what it left behind, it notices and computes them afresh; distances are whole numbers,
-    so a chain that is resumed from a copy of its state goes on with the same bits. One sampler may run several
-    chains on threads at a time, each with a number of its own.
+    state that differs from the one it left behind, it computes them afresh. Distances are whole numbers, so a chain
+    that is resumed from a copy of its state goes on with the same bits. One sampler may run several chains on
+    threads at a time, each under another chain number.
 
     Parameters
     ----------
     data, n_clusters, priors
         The clicks and the model. A rank scale that is not made of whole numbers is rounded to a multiple of 2^-k
-        with k near 40 (27 at 5,000 items), for the distances and for log Z alike: then sums of distances are
+        with k near 40 (27 at 5,000 items), for the distances and for log Z alike, so that sums of distances are
         exact.
     distance
-        One of footrule, spearman, kendall, cayley, hamming, ulam. What they cost: distance_changes.py.
+        One of footrule, spearman, kendall, cayley, hamming, ulam; distance_changes.py tells what they cost.
     seed
-        Together with the number of the chain it decides every draw.
+        Seed and chain number together decide every draw.
     alpha_update
         Sweeps between two proposals for alpha; the paper has 10.
     leap_size
@@ -63,16 +51,11 @@ class PaperSampler:
     ranks_move
         ``"swap"``: two items of a user that are both clicked or both not trade ranks. ``"leap_and_shift"``: one
         leap-and-shift within the clicked items and one within the others.
-    fixed_labels
-        Leave labels and tau as they are: the paper's speed-up (section "Further discussions"), see
-        `split_by_cluster`.
     max_alpha
         Where the prior of alpha ends. By default it has no end, except for spearman beyond 12 items and ulam
         beyond 80, where log Z comes from a table: there it ends where nearly all users of a cluster would rank
         exactly alike, or earlier if log Z cannot be estimated that far. Proposals above are rejected, and counted
         in ``alpha_too_large``. Making a table takes 10 to 20 seconds for spearman at 50 items, minutes for ulam.
-    user_numbers, cluster_numbers
-        The numbers that users and clusters draw their random numbers by, for a part of a larger problem.
     """
 
     def __init__(
@@ -86,10 +69,7 @@ class PaperSampler:
         alpha_update: int = 10,
         leap_size: int | None = None,
         ranks_move: str = "swap",
-        fixed_labels: bool = False,
         max_alpha: float | None = None,
-        user_numbers: NDArray[np.int64] | None = None,
-        cluster_numbers: NDArray[np.int64] | None = None,
     ) -> None:
         check_distance(distance)
         n_items, n_users = data.scale.size, data.user_start.size - 1
@@ -115,9 +95,9 @@ class PaperSampler:
         self.n_clusters, self.n_users, self.n_items = n_clusters, n_users, n_items
         self.distance = distance
         self.alpha_too_large: dict[int, int] = {}
-        """How many proposals for alpha lay above ``max_alpha``, by chain."""
+        """Number of proposals for alpha above ``max_alpha``, by chain."""
         self._data = data
-        self._partition: Partition = make_partition(distance, np.multiply(scale, unit, dtype=np.float64), max_alpha)
+        self._log_z: LogZMethod = choose_method(distance, np.multiply(scale, unit, dtype=np.float64), max_alpha)
         self._model = PaperModel(
             code=DISTANCES.index(distance),
             scale=scale,
@@ -128,92 +108,81 @@ class PaperSampler:
             alpha_update=int(alpha_update),
             leap_size=int(leap_size),
             by_swap=ranks_move == "swap",
-            fixed_labels=bool(fixed_labels),
             key=stream_key(seed),
-            user_numbers=_numbers(user_numbers, n_users, "user_numbers"),
-            cluster_numbers=_numbers(cluster_numbers, n_clusters, "cluster_numbers"),
         )
         self._caches: dict[int, tuple[PaperCache, NDArray[np.float64]]] = {}
 
     @property
     def max_alpha(self) -> float:
         """Where the prior of alpha ends."""
-        return self._partition.max_alpha
+        return self._log_z.max_alpha
 
     def sweep(self, state: ChainState, chain: int, sweep: int, warmup: bool) -> SweepInfo:
-        """One iteration of Algorithm 2; changes ``state`` in place.
+        """Do one iteration of Algorithm 2; changes ``state`` in place.
 
-        A call looks once through all rankings to see that ``state`` is the one it left behind, so many sweeps
-        are faster through `stretch` or `run`.
+        Each call compares all rankings with those it left behind, so many sweeps are faster through `stretch` or
+        `run`.
         """
         return self.run(state, chain, sweep, 1, warmup)
 
     def run(self, state: ChainState, chain: int, first_sweep: int, n_sweeps: int, warmup: bool) -> SweepInfo:
-        """Sweeps first_sweep, ..., first_sweep + n_sweeps - 1 in one go, the same to the bit as one by one.
+        """Do sweeps first_sweep, ..., first_sweep + n_sweeps - 1 in one call, the same to the bit as one by one.
 
-        Shares of accepted proposals are over all of these sweeps, the rest describes the state after the last.
+        Shares of accepted proposals are over all of these sweeps; the rest describes the state after the last.
         ``log_joint`` is sum_j [log tau - log Z(alpha) - alpha / n d(R_j, rho)], each at the user's own cluster,
         - rate sum alpha + (psi - 1) sum log tau: without the constants of the priors of alpha, rho and tau.
         """
-        cache, tally = self._cache_for(state, chain), self._no_proposals()
-        run_iterations(
-            state, cache, self._model, self._partition, tally, chain, first_sweep, n_sweeps, bool(warmup)
-        )
-        self._leave(state, chain, cache, tally.alpha[2])
+        trace = self._do_sweeps(state, chain, first_sweep, n_sweeps, warmup)
         with np.errstate(invalid="ignore"):
-            shares = (made[1] / made[0] for made in tally)
-            return SweepInfo(*sum_up(state, cache, self._model), *shares)
+            totals = (counts.sum(axis=0) for counts in (trace.alpha, trace.rho, trace.ranks))
+            shares = (accepted / proposed for proposed, accepted, *_ in totals)
+            return SweepInfo(trace.log_joint[-1], trace.within_distance[-1], trace.counts[-1], *shares)
 
     def stretch(
         self, state: ChainState, chain: int, first_sweep: int, n_sweeps: int, warmup: bool
     ) -> list[SweepInfo]:
-        """The same as `run`, but with what every single sweep would have told."""
-        cache, trace = self._cache_for(state, chain), PaperTrace.of(n_sweeps, self.n_clusters)
-        tally, model, partition = self._no_proposals(), self._model, self._partition
-        trace_iterations(state, cache, model, partition, tally, trace, chain, first_sweep, bool(warmup))
-        self._leave(state, chain, cache, trace.alpha[:, 2])
+        """Do the same as `run`, and return what every single sweep would have returned."""
+        trace = self._do_sweeps(state, chain, first_sweep, n_sweeps, warmup)
         with np.errstate(invalid="ignore"):
-            shares = (made[:, 1] / made[:, 0] for made in (trace.alpha, trace.rho, trace.ranks))
-            told = zip(trace.log_joint, trace.within_distance, trace.counts, *shares, strict=True)
-            return [SweepInfo(*one) for one in told]
+            shares = (counts[:, 1] / counts[:, 0] for counts in (trace.alpha, trace.rho, trace.ranks))
+            sweeps = zip(trace.log_joint, trace.within_distance, trace.counts, *shares, strict=True)
+            return [SweepInfo(*values) for values in sweeps]
 
-    def distances(self, chain: int) -> NDArray[np.float64]:
-        """Distances between users and consensuses as the sampler left them, users x clusters."""
-        kept = self._caches[chain][0].distances
-        return np.multiply(kept, self._model.unit, dtype=np.float64)
-
-    def _leave(self, state: ChainState, chain: int, cache: PaperCache, too_large: NDArray[np.int64]) -> None:
-        """Hand over the rankings, and keep what the next call of this chain will want to know."""
+    def _do_sweeps(
+        self, state: ChainState, chain: int, first_sweep: int, n_sweeps: int, warmup: bool
+    ) -> PaperTrace:
+        """Do the sweeps, copy the rankings into the state, and keep what the next call for this chain needs."""
+        cache, trace = self._cache_for(state, chain), PaperTrace.of(n_sweeps, self.n_clusters)
+        run_iterations(state, cache, self._model, self._log_z, trace, chain, first_sweep, bool(warmup))
         state.ranks[:] = cache.ranks
         self._caches[chain] = (cache, state.alpha.copy())
-        self.alpha_too_large[chain] = self.alpha_too_large.get(chain, 0) + int(too_large.sum())
+        self.alpha_too_large[chain] = self.alpha_too_large.get(chain, 0) + int(trace.alpha[:, 2].sum())
+        return trace
 
-    def _no_proposals(self) -> PaperTally:
-        return PaperTally(np.zeros((3, self.n_clusters), np.int64), np.zeros(2, np.int64), np.zeros(2, np.int64))
+    def distances(self, chain: int) -> NDArray[np.float64]:
+        """Return the distances between users and consensuses as the sampler left them, users x clusters."""
+        return np.multiply(self._caches[chain][0].distances, self._model.unit, dtype=np.float64)
 
     def _cache_for(self, state: ChainState, chain: int) -> PaperCache:
-        """What is known about ``state``: kept if it is the state that this chain left behind, else rebuilt."""
+        """Return the kept distances if ``state`` is the one that this chain left behind; otherwise rebuild them."""
         self._check(state)
-        kept = self._caches.get(chain)
-        if kept is None or not (are_same(state.rho, kept[0].rho) and are_same(state.ranks, kept[0].ranks)):
+        cache, known_alpha = self._caches.get(chain, (None, None))
+        same = (
+            cache is not None
+            and kernels.are_same(state.rho, cache.rho)
+            and kernels.are_same(state.ranks, cache.ranks)
+        )
+        if cache is None or not same:
             cache, known_alpha = self._rebuild(state), np.full(self.n_clusters, np.nan)
-        else:
-            cache, known_alpha = kept
         for c in np.flatnonzero(known_alpha != state.alpha):
-            cache.log_z[c] = log_partition_kernel(self._partition, state.alpha[c])
+            cache.log_z[c] = log_z_at(self._log_z, state.alpha[c])
         return cache
 
     def _check(self, state: ChainState) -> None:
-        """Refuse what would make compiled code go astray; rankings are looked at in `_rebuild`."""
-        shapes = {
-            "alpha": (self.n_clusters,),
-            "tau": (self.n_clusters,),
-            "alpha_step": (self.n_clusters,),
-            "rho": (self.n_clusters, self.n_items),
-            "labels": (self.n_users,),
-            "ranks": (self.n_users, self.n_items),
-        }
-        for name, shape in shapes.items():
+        """Refuse a state that would make compiled code go astray; `_rebuild` checks the rankings."""
+        shapes = dict.fromkeys(("alpha", "tau", "alpha_step"), (self.n_clusters,)) | {"labels": (self.n_users,)}
+        rankings = {"rho": (self.n_clusters, self.n_items), "ranks": (self.n_users, self.n_items)}
+        for name, shape in (shapes | rankings).items():
             if getattr(state, name).shape != shape:
                 raise InputError(f"state.{name} has shape {getattr(state, name).shape}, not {shape}.")
         if self.n_users and not 0 <= state.labels.min() <= state.labels.max() < self.n_clusters:
@@ -227,12 +196,12 @@ class PaperSampler:
     def _alpha_refused(self, c: int, alpha: float) -> str:
         advice = "alpha must be positive and finite"
         if self.max_alpha < np.inf:
-            why = " (where the table of log Z ends)" if self._partition.method == TABLE else ""
+            why = " (where the table of log Z ends)" if self._log_z.method == TABLE else ""
             advice = f"alpha must lie above 0 and not above max_alpha={self.max_alpha:g}{why}"
         return f"alpha of cluster {c} is {alpha:g}: {advice}."
 
     def _rebuild(self, state: ChainState) -> PaperCache:
-        """Everything from scratch, after a look at the rankings."""
+        """Check the rankings, and compute everything that is kept from scratch."""
         small = np.int16 if self.n_items < 2**15 else np.int32
         cache = PaperCache(
             ranks=state.ranks.astype(small),
@@ -242,11 +211,8 @@ class PaperSampler:
             distances=np.empty((self.n_users, self.n_clusters), np.int64),
             log_z=np.empty(self.n_clusters),
         )
-        for name, ranks, order in (
-            ("ranks", state.ranks, cache.order),
-            ("rho", state.rho, cache.rho_order),
-        ):
-            bad = invert_ranks(ranks, order)
+        for name, ranks, order in (("ranks", state.ranks, cache.order), ("rho", state.rho, cache.rho_order)):
+            bad = kernels.invert_ranks(ranks, order)
             if bad >= 0:
                 raise InputError(
                     f"state.{name}[{bad}] is not a ranking: it must hold each of 1..{self.n_items} once."
@@ -260,12 +226,12 @@ class PaperSampler:
                 f"state.ranks[{j}] gives item {item} the rank {state.ranks[j, item]}, but user {j} clicked it: "
                 f"the {n_clicked[j]} clicked items must have the ranks 1 to {n_clicked[j]}."
             )
-        fill_distances(cache, self._model)
+        kernels.fill_distances(cache, self._model)
         return cache
 
 
 def whole_scale(scale: NDArray[np.float64]) -> tuple[NDArray[np.int64], float]:
-    """A rank scale as whole numbers and the unit they count; exact for whole numbers, else to 2^-40 or so.
+    """Return a rank scale as whole numbers, and their unit; exact for whole numbers, otherwise to 2^-40 or so.
 
     The unit is a power of two, small enough to tell ranks apart and large enough that any sum of n distances
     stays below 2^52, where every whole number is a float.
@@ -279,12 +245,3 @@ def whole_scale(scale: NDArray[np.float64]) -> tuple[NDArray[np.int64], float]:
         return scale.astype(np.int64), 1.0
     bits = min(40, 52 - int(np.ceil(np.log2(scale.size * (scale[-1] - scale[0])))))
     return np.rint(scale * 2.0**bits).astype(np.int64), 2.0**-bits
-
-
-def _numbers(given: NDArray[np.int64] | None, size: int, name: str) -> NDArray[np.int64]:
-    if given is None:
-        return np.arange(size, dtype=np.int64)
-    numbers = np.array(given, dtype=np.int64)
-    if numbers.shape != (size,) or (numbers < 0).any() or np.unique(numbers).size != size:
-        raise InputError(f"{name} must be {size} different whole numbers, 0 or more.")
-    return numbers

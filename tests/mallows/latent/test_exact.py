@@ -2,8 +2,9 @@
 
 import itertools
 import math
+import multiprocessing
+from concurrent.futures import ThreadPoolExecutor
 
-import numba
 import numpy as np
 import pytest
 from hypothesis import assume, given, settings
@@ -166,22 +167,53 @@ def test_every_kind_of_clicks_is_taken():
         np.testing.assert_array_equal(log_likelihood(form, rho, 1.0), expected)
 
 
-def test_the_number_of_threads_changes_nothing():
+@pytest.fixture
+def many_users():
+    """1,200 users, enough for several threads, and three clusters."""
     rng = np.random.default_rng(3)
-    clicks, rho = rng.random((1200, 40)) < 0.2, rng.permutation(40) + 1
-    before, results = numba.get_num_threads(), []
-    try:
-        for threads in (1, before):
-            numba.set_num_threads(threads)
-            parts = (
-                log_likelihood(clicks, rho, 3.0),
-                top_probabilities(clicks, rho, 3.0, 5),
-                sample_latent(clicks, rho, 3.0, seed=1),
-            )
-            results.append([part.tobytes() for part in parts])
-    finally:
-        numba.set_num_threads(before)
-    assert results[0] == results[1]
+    clicks, rho = rng.random((1200, 40)) < 0.2, np.stack([rng.permutation(40) + 1 for _ in range(3)])
+    return clicks, rho, rng.integers(0, 3, 1200)
+
+
+def bytes_of_all_sums(many_users, n_threads=None):
+    clicks, rho, labels = many_users
+    results = (
+        log_likelihood(clicks, rho, 3.0, n_threads=n_threads),
+        top_probabilities(clicks, rho, 3.0, 5, n_threads=n_threads),
+        sample_latent(clicks, rho, 3.0, labels, seed=1, n_threads=n_threads),
+    )
+    return [result.tobytes() for result in results]
+
+
+@pytest.mark.parametrize("n_threads", [2, 8, None])
+def test_the_number_of_threads_changes_no_byte(many_users, n_threads):
+    assert bytes_of_all_sums(many_users, n_threads) == bytes_of_all_sums(many_users, 1)
+
+
+def test_eight_callers_at_once_get_the_same_bytes(many_users):
+    alone = bytes_of_all_sums(many_users)
+    with ThreadPoolExecutor(8) as pool:
+        together = list(pool.map(lambda _: bytes_of_all_sums(many_users), range(8)))
+    assert together == [alone] * 8
+
+
+def _send_bytes(connection, many_users):
+    connection.send(bytes_of_all_sums(many_users))
+
+
+@pytest.mark.skipif("fork" not in multiprocessing.get_all_start_methods(), reason="there is no fork here")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")
+def test_a_process_that_has_used_threads_may_fork(many_users):
+    """With numba's parallel loops on GNU OpenMP the child would hang, or be killed."""
+    in_parent = bytes_of_all_sums(many_users, 2)
+    context = multiprocessing.get_context("fork")
+    here, there = context.Pipe()
+    child = context.Process(target=_send_bytes, args=(there, many_users))
+    child.start()
+    in_child = here.recv() if here.poll(60) else "no answer within a minute"
+    child.kill()
+    child.join()
+    assert in_child == in_parent
 
 
 @pytest.mark.parametrize("clicked", [[], [0], [3], [0, 2], [2, 4], [1, 3, 4], [0, 1, 2, 3, 4]])
@@ -224,7 +256,7 @@ def test_draws_of_labelled_users():
         ({"rho": [1, 2, 2]}, "rho"),
         ({"rho": [0, 1, 2]}, "ranks start at 1"),
         ({"rho": [1, 2, 3, 4]}, "3 items"),
-        ({"alpha": -1.0}, "at least 0"),
+        ({"alpha": -1.0}, "0 or more"),
         ({"alpha": np.nan}, "finite"),
         ({"alpha": [1.0, 2.0]}, "1 clusters"),
         ({"clicks": [1, 0, 1]}, "users x items"),
@@ -256,3 +288,9 @@ def test_a_wrong_k_is_refused(k):
 def test_wrong_labels_are_refused(labels, message):
     with pytest.raises(ValueError, match=message):
         sample_latent([[1, 0], [0, 1]], [[1, 2], [2, 1]], 1.0, labels)
+
+
+@pytest.mark.parametrize("n_threads", [0, -1, 1.5, True])
+def test_a_wrong_number_of_threads_is_refused(n_threads):
+    with pytest.raises(ValueError, match="n_threads must be a whole number"):
+        log_likelihood([[1, 0]], [1, 2], 1.0, n_threads=n_threads)
