@@ -66,11 +66,11 @@ def test_the_stated_errors_hold(rotating_seed):
         for race, largest in errors.items():
             out = np.empty(rates.size)
             race(rates, k, float(k), out)
-            assert out.sum() == pytest.approx(k, abs=1e-7)
-            assert ((out >= 0) & (out <= 1)).all()
+            assert out.sum() == pytest.approx(k, rel=1e-6)
+            assert ((out >= -1e-9) & (out <= 1 + 1e-9)).all()
             largest.append(np.abs(out - exact).max())
     assert max(errors[race_shortcut]) < 2 * 0.070
-    assert max(errors[race_corrected]) < 2 * 0.029
+    assert max(errors[race_corrected]) < 2 * 0.017
     assert np.median(errors[race_corrected]) < np.median(errors[race_shortcut]) / 3
 
 
@@ -78,7 +78,7 @@ def test_the_stated_errors_hold(rotating_seed):
 def test_the_time_does_not_depend_on_where_the_search_starts(rates, k, start):
     k = min(k, rates.size - 1)
     t = race_time(rates, k, start)
-    assert -np.expm1(-rates * t).sum() == pytest.approx(k, rel=1e-8)
+    assert -np.expm1(-rates * t).sum() == pytest.approx(k, rel=2e-7)
 
 
 @pytest.mark.parametrize("race", [race_shortcut, race_corrected])
@@ -87,5 +87,5 @@ def test_only_ratios_of_rates_matter(race):
     one, two = np.empty(5), np.empty(5)
     race(rates, 2, 1.0, one)
     race(1e6 * rates, 2, 1.0, two)
-    np.testing.assert_allclose(one, two, rtol=1e-7)
+    np.testing.assert_allclose(one, two, rtol=1e-5)
     assert (np.diff(one) <= 1e-12).all()

@@ -46,7 +46,7 @@ def test_rivals_are_sorted_by_what_the_intervals_say():
         return {"accuracy": SimpleNamespace(difference=(low + high) / 2, low=low, high=high)}
 
     def for_k(**differences):
-        return SimpleNamespace(tested=SimpleNamespace(differences=differences))
+        return SimpleNamespace(name="BMCD", tested=SimpleNamespace(differences=differences))
 
     text = sentences.rivals(for_k(A=gap(0.01, 0.03), B=gap(-0.04, -0.02), C=gap(-0.01, 0.01), D=gap(-0.02, 0.02)))
     assert text == (

@@ -16,7 +16,7 @@ and these sum to k. Only ratios of the rates matter.
 
 Errors against the integral in 2,000 random races (20 to 400 items, k = 1 to 20, rates from nearly equal to a few
 items far ahead), the largest of each race: shortcut 0.0023 in the median, 0.017 in the worst hundredth, 0.070 at
-most; corrected 0.0001, 0.007 and 0.029. They are largest where an item or two are all but certain.
+most; corrected 0.0001, 0.0054 and 0.017. They are largest where an item or two are all but certain.
 """
 
 # mypy: disable-error-code="no-untyped-def"
@@ -28,7 +28,7 @@ import numba
 import numpy as np
 
 # Newton's method stops when the expected number of arrivals is this near to k.
-NEAR = 1e-10
+NEAR = 1e-7
 MOST_STEPS = 100
 # Spacing of the trapezoidal rule in log t, and how far below the largest term its ends lie.
 SPACING = 0.12
@@ -73,42 +73,31 @@ def race_shortcut(rates, k, start, out):
 
 
 @numba.njit(cache=True, nogil=True)
-def fill_corrected(rates, t, out):
-    """Write the corrected probabilities for the time ``t``; return their sum."""
-    slope, variance = 0.0, 0.0
-    for i in range(rates.size):
-        stay = math.exp(-rates[i] * t)
-        slope += rates[i] * stay
-        variance += stay * (1.0 - stay)
-    total = 0.0
-    for i in range(rates.size):
-        stay = math.exp(-rates[i] * t)
-        others_slope = max(slope - rates[i] * stay, 1e-12 * slope)
-        others_variance = max(variance - stay * (1.0 - stay), 0.0)
-        own_time = t + (1.0 - stay) / others_slope
-        spread = others_variance / (own_time * others_slope) ** 2
-        x = rates[i] * own_time
-        out[i] = 1.0 - math.exp(-math.log1p(x * spread) / spread) if spread > 1e-12 else 1.0 - math.exp(-x)
-        total += out[i]
-    return total
-
-
-@numba.njit(cache=True, nogil=True)
 def race_corrected(rates, k, start, out):
     """Write the corrected probabilities, which sum to k; return the time of the shortcut."""
-    first = race_time(rates, k, start)
-    low, high, t = 0.0, math.inf, first
-    for _ in range(MOST_STEPS):
-        gap = k - fill_corrected(rates, t, out)
-        if abs(gap) <= NEAR * k:
-            break
-        if gap > 0.0:
-            low = t
-            t = t * (1.0 + gap / k) if high == math.inf else 0.5 * (low + high)
-        else:
-            high = t
-            t = 0.5 * (low + high)
-    return first
+    t = race_shortcut(rates, k, start, out)
+    slope, variance = 0.0, 0.0
+    moves = np.empty(rates.size)  # of each probability, if log t moves
+    for i in range(rates.size):
+        stay = 1.0 - out[i]
+        moves[i] = rates[i] * stay
+        slope += moves[i]
+        variance += stay * out[i]
+    total = 0.0
+    for i in range(rates.size):
+        arrived, stay = out[i], 1.0 - out[i]
+        others_slope = max(slope - rates[i] * stay, 1e-12 * slope)
+        others_variance = max(variance - stay * arrived, 0.0)
+        own_time = t + arrived / others_slope
+        spread = others_variance / (own_time * others_slope) ** 2
+        x = rates[i] * own_time
+        out[i] = 1.0 - math.exp(-math.log1p(x * spread) / spread) if spread > 1e-9 else 1.0 - math.exp(-x)
+        total += out[i]
+    # A slightly other time makes the sum k: to first order it moves each probability by its slope.
+    excess = (total - k) / max(slope, 1e-300)
+    for i in range(rates.size):
+        out[i] -= excess * moves[i]
+    return t
 
 
 @numba.njit(cache=True, nogil=True)

@@ -15,7 +15,7 @@ from scipy import sparse
 from bmcd.errors import InputError
 from bmcd.prediction.answers import Predictions
 from bmcd.prediction.predictor import standard_error
-from bmcd.prediction.race import race_corrected, race_shortcut
+from bmcd.prediction.race import race_corrected
 from bmcd.sampling.tastes.draws import TasteDraws
 from bmcd.sampling.tastes.fold_in import arrival_rates, expected_visits
 from bmcd.system.threads import thread_count
@@ -34,8 +34,7 @@ PIECE = 32
 def predict_users(first, last, offset, user_start, user_items, q, a, b, batch_of, k, sums, law):
     """Add up, over draws, the probabilities of users first..last - 1 by batch, and their laws of the next click.
 
-    ``sums[batch, user - offset, item]``, ``law[user - offset, item]``. Per draw the shortcut of the race is taken;
-    what corrects it is worked out once, at the mean law, and added to every draw.
+    ``sums[batch, user - offset, item]``, ``law[user - offset, item]``.
     """
     n_draws, n_items, n_tastes = q.shape
     shares, visits = np.empty((n_items, n_tastes), np.float32), np.empty(n_tastes, np.float32)
@@ -68,15 +67,12 @@ def predict_users(first, last, offset, user_start, user_items, q, a, b, batch_of
             for j in range(n_free):
                 running[j] = rates[free[j]] / total
                 mean[j] += running[j] / n_draws
-            t = race_shortcut(running, k, t, out)
+            if k == 1:
+                out[:] = running  # exact
+            else:
+                t = race_corrected(running, k, t, out)
             for j in range(n_free):
                 sums[batch_of[draw], row, free[j]] += out[j]
-        corrected = np.empty(n_free)
-        race_shortcut(mean, k, t, out)
-        race_corrected(mean, k, t, corrected)
-        for draw in range(n_draws):
-            for j in range(n_free):
-                sums[batch_of[draw], row, free[j]] += corrected[j] - out[j]
         for j in range(n_free):
             law[row, free[j]] = mean[j]
 

@@ -22,7 +22,7 @@ from bmcd.sampling.tastes.draws import TasteDraws
 USERS, K = 200, 10
 # The standard error of a recommended probability, mean over these, that is small enough to act on.
 MAX_MCSE = 0.02
-# A gain in the mean log probability of a click that is worth more sweeps, if it is also twice its standard error.
+# A gain in the mean log probability of a click that is worth more sweeps, if it is also three times its standard error.
 MIN_GAIN = 0.01
 MIN_DRAWS = 4
 WORDS = {
@@ -46,7 +46,7 @@ def judge_tastes(draws: TasteDraws, predictor: TastePredictor, clicks: Clicks) -
             f"the mean log probability of {by_click.size} clicks set aside is {level:.3f} in the second half of "
             f"the draws, {gain:+.3f} (+- {error:.3f}) against the first"
         )
-        if gain > max(MIN_GAIN, 2 * error):
+        if gain > max(MIN_GAIN, 3 * error):
             state = "not converged"
             longer = 2 * (draws.plan.warmup + draws.plan.draws * draws.plan.thin)
             advice.append(f"The chains still learn: give more warm-up, such as warmup={longer}.")

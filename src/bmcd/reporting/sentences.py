@@ -181,7 +181,8 @@ def diversity(results: Results, for_k: ResultsForK) -> str:
     name, n_items = for_k.name, results.clicks.n_items
     return (
         f"{name} shows {shown[name]} of the {n_items:,} items to somebody{of_rivals(shown)}, and {rare[name]} of "
-        f"its recommendations are rare items, those outside the {results.n_popular:,} most clicked{of_rivals(rare)}."
+        f"its recommendations are rare items, those outside the {results.n_popular:,} most clicked"
+        f"{of_rivals(rare)}."
     )
 
 
