@@ -18,7 +18,7 @@ from typing import Any
 
 from bmcd import __version__
 from bmcd.system.files import write_file
-from bmcd.system.threads import thread_count
+from bmcd.system.threads import LIMIT, thread_count
 
 Result = dict[str, Any]
 
@@ -170,16 +170,18 @@ def _prepare_worker() -> None:
 @contextmanager
 def _one_thread() -> Iterator[None]:
     """Use one thread: the other cores have other tasks, and sums over threads may differ in their last digits."""
-    import numba
     from threadpoolctl import threadpool_limits
 
-    n_threads = numba.get_num_threads()
-    numba.set_num_threads(1)
+    before = os.environ.get(LIMIT)
+    os.environ[LIMIT] = "1"
     try:
         with threadpool_limits(1):
             yield
     finally:
-        numba.set_num_threads(n_threads)
+        if before is None:
+            del os.environ[LIMIT]
+        else:
+            os.environ[LIMIT] = before
 
 
 @contextmanager

@@ -8,10 +8,11 @@ import sys
 import time
 from pathlib import Path
 
-import numba
 import pytest
 from experiments.tasks import StudyError, Task, run_tasks
 from threadpoolctl import threadpool_info
+
+from bmcd.system.threads import thread_count
 
 
 def square(x, counter=None):
@@ -55,7 +56,7 @@ def test_results_do_not_depend_on_the_number_of_workers(tmp_path, n_workers):
 
 
 def threads():
-    return {"numba": numba.get_num_threads(), "others": [pool["num_threads"] for pool in threadpool_info()]}
+    return {"ours": thread_count(), "others": [pool["num_threads"] for pool in threadpool_info()]}
 
 
 @pytest.mark.parametrize("n_workers", [1, 2])
@@ -63,7 +64,7 @@ def test_every_task_has_one_thread(tmp_path, n_workers):
     before = threads()
     results = run_tasks([Task("a", threads), Task("b", threads)], tmp_path, n_workers=n_workers, progress=False)
     for result in results.values():
-        assert result["numba"] == 1
+        assert result["ours"] == 1
         assert set(result["others"]) <= {1}
     assert threads() == before
 

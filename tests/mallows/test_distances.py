@@ -66,8 +66,8 @@ def test_reversal(n):
 def test_one_item_moved_to_the_top():
     rho = [1, 2, 3, 4, 5]
     r = [2, 3, 4, 5, 1]  # the item at the bottom of rho comes first, the others slide down
-    found = {name: int(distance(r, rho, name)) for name in DISTANCES}
-    assert found == {"footrule": 8, "spearman": 20, "kendall": 4, "cayley": 4, "hamming": 5, "ulam": 1}
+    computed = {name: int(distance(r, rho, name)) for name in DISTANCES}
+    assert computed == {"footrule": 8, "spearman": 20, "kendall": 4, "cayley": 4, "hamming": 5, "ulam": 1}
 
 
 @names
@@ -75,11 +75,11 @@ def test_many_at_once(name):
     rng = np.random.default_rng(0)
     ranks = rng.permuted(np.tile(np.arange(1, 8), (4, 1, 3, 1)), axis=-1)
     rho = rng.permuted(np.tile(np.arange(1, 8), (2, 1, 1)), axis=-1)
-    found = distance(ranks, rho, name)
-    assert found.shape == (4, 2, 3)
-    assert found.dtype == np.int64
+    computed = distance(ranks, rho, name)
+    assert computed.shape == (4, 2, 3)
+    assert computed.dtype == np.int64
     for i, j, k in itertools.product(range(4), range(2), range(3)):
-        assert found[i, j, k] == slow_distance(ranks[i, 0, k].tolist(), rho[j, 0].tolist(), name)
+        assert computed[i, j, k] == slow_distance(ranks[i, 0, k].tolist(), rho[j, 0].tolist(), name)
 
 
 @names

@@ -33,12 +33,12 @@ CASES = [
 
 
 def z_scores(name, n, alpha, rng, scale="linear"):
-    found = importance(n, alpha / n, name, rng, rank_scale=scale)
+    estimate = importance(n, alpha / n, name, rng, rank_scale=scale)
     log_z = log_partition(n, alpha, name, scale, method="exact")
     mean = expected_distance(n, alpha, name, scale, method="exact")
     return (
-        (found.log_partition - log_z) / found.log_partition_error,
-        (found.expected_distance - mean) / found.expected_distance_error,
+        (estimate.log_partition - log_z) / estimate.log_partition_error,
+        (estimate.expected_distance - mean) / estimate.expected_distance_error,
     )
 
 
@@ -81,15 +81,15 @@ def test_standard_errors_are_honest(name, n, alpha, rotating_seed):
 
 @pytest.mark.parametrize(("n", "alpha"), [(50, 3.0), (50, 20.0), (100, 20.0)])
 def test_standard_error_is_small_where_it_is_needed(n, alpha):
-    found = importance(n, alpha / n, "spearman", np.random.default_rng(0))
-    assert found.log_partition_error < 0.06
-    assert found.expected_distance_error < 0.02 * found.expected_distance
+    estimate = importance(n, alpha / n, "spearman", np.random.default_rng(0))
+    assert estimate.log_partition_error < 0.06
+    assert estimate.expected_distance_error < 0.02 * estimate.expected_distance
 
 
 def test_importance_at_alpha_zero_is_exact():
     for name in DISTANCES:
-        found = importance(12, 0.0, name, np.random.default_rng(0))
-        assert found.log_partition == pytest.approx(lgamma(13), rel=1e-5)
+        estimate = importance(12, 0.0, name, np.random.default_rng(0))
+        assert estimate.log_partition == pytest.approx(lgamma(13), rel=1e-5)
 
 
 def test_few_effective_runs_are_refused(monkeypatch):

@@ -154,8 +154,8 @@ def test_mean_is_the_derivative(distance, alpha):
     n = {"spearman": 12, "ulam": 40}.get(distance, 1000)
     width = 0.2 * alpha
     nodes, weights = np.polynomial.legendre.leggauss(12)
-    at = alpha + width * (nodes + 1) / 2
-    integral = np.dot(weights, expected_distance(n, at, distance)) * width / 2 / n
+    alphas = alpha + width * (nodes + 1) / 2
+    integral = np.dot(weights, expected_distance(n, alphas, distance)) * width / 2 / n
     drop = log_partition(n, alpha, distance) - log_partition(n, alpha + width, distance)
     # log Z of some 6000 carries 1e-12; the quadrature is better than that.
     assert drop == pytest.approx(integral, rel=1e-8, abs=2e-11)
@@ -193,18 +193,18 @@ def test_shapes_follow_alpha(distance):
     n = 6
     grid = np.array([[0.0, 0.5, 1.0], [2.0, 3.0, 4.0]])
     for function in (log_partition, expected_distance):
-        one = function(n, 3.0, distance)
-        assert type(one) is float
+        single = function(n, 3.0, distance)
+        assert type(single) is float
         assert type(function(n, np.float64(3.0), distance)) is float
         assert type(function(n, np.array(3.0), distance)) is float
         many = function(n, grid, distance)
         assert many.shape == grid.shape
-        assert many[1, 1] == one
+        assert many[1, 1] == single
         assert function(n, [], distance).shape == (0,)
         values, errors = function(n, grid, distance, return_error=True)
         np.testing.assert_array_equal(values, many)
         np.testing.assert_array_equal(errors, np.zeros((2, 3)))
-        assert function(n, 3.0, distance, return_error=True) == (one, 0.0)
+        assert function(n, 3.0, distance, return_error=True) == (single, 0.0)
 
 
 @names

@@ -121,7 +121,7 @@ def run(folders, tests, *, compiled, stop_early):
 def _outcome(folder, done):
     if not (folder / "run.json").exists():
         raise RuntimeError(f"the tests did not run:\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}")
-    said = json.loads((folder / "run.json").read_text())
+    record = json.loads((folder / "run.json").read_text())
     report = ElementTree.parse(folder / "report.xml").getroot()
     failed, passed = {}, []
     for case in report.iter("testcase"):
@@ -131,7 +131,7 @@ def _outcome(folder, done):
             failed[name] = failure.get("message")
         elif case.find("error") is None and case.find("skipped") is None:
             passed.append(name)
-    return Outcome(said["code"], Path(said["used"]), len(list(report.iter("error"))), failed, passed)
+    return Outcome(record["code"], Path(record["used"]), len(list(report.iter("error"))), failed, passed)
 
 
 def objection(outcome, folder):
@@ -165,19 +165,19 @@ def main():
     parser = argparse.ArgumentParser(description="Which tests notice which bug, as a table.")
     parser.add_argument("names", nargs="*", help="mutants; all, if none is given")
     parser.add_argument("--kinds", nargs="+", choices=COLUMNS, default=COLUMNS)
-    given = parser.parse_args()
-    print("| bug |", " | ".join(given.kinds), "|")
-    print("|---" * (len(given.kinds) + 1) + "|")
+    options = parser.parse_args()
+    print("| bug |", " | ".join(options.kinds), "|")
+    print("|---" * (len(options.kinds) + 1) + "|")
     for mutant in read_mutants():
-        kinds = [kind for kind in given.kinds if kind in TESTS[mutant.sampler]]
-        if not kinds or (given.names and mutant.name not in given.names):
+        kinds = [kind for kind in options.kinds if kind in TESTS[mutant.sampler]]
+        if not kinds or (options.names and mutant.name not in options.names):
             continue
         with tempfile.TemporaryDirectory() as folder:
             plant(mutant.edits, Path(folder))
-            found = {kind: judge(Path(folder), TESTS[mutant.sampler][kind]) for kind in kinds}
+            verdicts = {kind: judge(Path(folder), TESTS[mutant.sampler][kind]) for kind in kinds}
         words = {True: "caught", False: "missed"}
-        cells = [words[found[kind][0]] if kind in found else "" for kind in given.kinds]
-        doubts = [why for _, why in found.values() if why and not why.startswith("not noticed")]
+        cells = [words[verdicts[kind][0]] if kind in verdicts else "" for kind in options.kinds]
+        doubts = [why for _, why in verdicts.values() if why and not why.startswith("not noticed")]
         print(f"| {mutant.name} |", " | ".join(cells), "|", *doubts, flush=True)
 
 

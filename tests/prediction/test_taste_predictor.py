@@ -72,9 +72,12 @@ def test_the_kernel_is_the_definition(draws, clicks, k):
         np.testing.assert_allclose(predicted.probability[user], expected, atol=2e-5)
 
 
-@pytest.mark.parametrize(("k", "error"), [(1, 1e-5), (4, 0.002)])
+@pytest.mark.parametrize(("k", "error"), [(1, 1e-5), (4, 0.005)])
 def test_they_are_near_the_exact_race(draws, clicks, k, error):
-    """Mean over draws of the exact integral. For k = 1 nothing but single precision is between them."""
+    """Mean over draws of the exact integral. For k = 1 nothing but single precision is between them.
+
+    For k = 4 of some ten items 0.005 is about what the worst hundredth of races has, see race.py.
+    """
     ((_, predicted),) = TastePredictor(draws, None).blocks(clicks.matrix, k)
     for user in range(20):
         exact = slow_probabilities(draws, clicks.matrix[[user]].indices, k, integral)

@@ -90,10 +90,10 @@ def _refuse_row(given: AnyArray, bad: Flags, name: str, advice: str, shown: AnyA
 def check_distance(distance: str, rank_scale: ArrayLike = "linear") -> None:
     """Refuse an unknown distance, and a rank scale for a distance that has none.
 
-    >>> check_distance("spearmann")  # doctest: +ELLIPSIS
+    >>> check_distance("rho")
     Traceback (most recent call last):
         ...
-    bmcd.errors.InputError: distance is 'spearmann': choose one of footrule, spearman, kendall, cayley, ...
+    bmcd.errors.InputError: distance is 'rho': choose one of footrule, spearman, kendall, cayley, hamming, ulam
     """
     if distance not in DISTANCES:
         raise InputError(f"distance is {distance!r}: choose one of {', '.join(DISTANCES)}")

@@ -22,7 +22,7 @@ from bmcd.sampling.tastes.draws import TasteDraws
 USERS, K = 200, 10
 # The standard error of a recommended probability, mean over these, that is small enough to act on.
 MAX_MCSE = 0.02
-# A gain in the mean log probability of a click that is worth more sweeps, if it is also three times its standard error.
+# A gain in the mean log probability of a click that is worth more sweeps, if it is also three standard errors.
 MIN_GAIN = 0.01
 MIN_DRAWS = 4
 WORDS = {

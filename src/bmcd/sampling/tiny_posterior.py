@@ -1,8 +1,8 @@
 """Slow, obvious twin of the samplers: the posterior of a tiny problem by summing over everything.
 
-Given the labels, clusters are independent, so the evidence m(S) of a set S of users sharing a cluster is enough:
-the sum over every consensus and an integral over alpha of the product of their click probabilities, each itself a
-sum over every ranking. Feasible to n = 4 or 5 items and a handful of users.
+Given the labels, clusters are independent. So it is enough to know the evidence of every set of users that may
+share a cluster: the sum over every consensus, and the integral over alpha, of the product of their click
+probabilities, each of which is a sum over every ranking. Feasible up to 4 or 5 items and a handful of users.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def exact_posterior(
     distance: str = "footrule",
     rank_scale: str | ArrayLike = "linear",
 ) -> ExactPosterior:
-    """Sum over labels, consensuses and rankings, and integrate over alpha; tau is integrated in closed form."""
+    """Return the posterior by summing over labels, consensuses and rankings and integrating over alpha and tau."""
     n_users, n = clicks.shape
     rankings = np.array(list(enumerate_rankings(n)))
     g = scale_values(n, rank_scale).tolist() if distance == "footrule" else None
@@ -58,8 +58,8 @@ def exact_posterior(
 
     evidence: dict[tuple[int, ...], tuple[float, float, NDArray[np.float64]]] = {}
 
-    def of(members: tuple[int, ...]) -> tuple[float, float, NDArray[np.float64]]:
-        """Evidence, E[alpha] and the top probabilities of the members."""
+    def moments_of(members: tuple[int, ...]) -> tuple[float, float, NDArray[np.float64]]:
+        """Return the evidence of a set of users, E[alpha] and the top probabilities of its members."""
         if members not in evidence:
             weight = prior * np.prod(likelihood[list(members)], axis=0)
             total = weight.sum()
@@ -74,12 +74,12 @@ def exact_posterior(
         sets = [tuple(j for j in range(n_users) if labels[j] == c) for c in range(n_clusters)]
         p = exp(sum(lgamma(priors.concentration + len(s)) - lgamma(priors.concentration) for s in sets))
         for members in sets:
-            p *= of(members)[0]
+            p *= moments_of(members)[0]
         norm += p
         together += p * (np.array(labels)[:, None] == np.array(labels))
         largest[max(map(len, sets))] += p
         for members in sets:
-            total_alpha += p * of(members)[1]
+            total_alpha += p * moments_of(members)[1]
             if members:
-                top[list(members)] += p * of(members)[2]
+                top[list(members)] += p * moments_of(members)[2]
     return ExactPosterior(together / norm, top / norm, total_alpha / norm, largest / norm)

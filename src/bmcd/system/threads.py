@@ -10,6 +10,7 @@ from pathlib import Path
 from bmcd.errors import InputError
 
 CGROUP = Path("/sys/fs/cgroup")
+LIMIT = "BMCD_THREADS"
 
 
 def thread_count(n_threads: int | None = None) -> int:
@@ -26,13 +27,18 @@ def thread_count(n_threads: int | None = None) -> int:
 
 
 def n_cores() -> int:
-    """Return how many cores this process may use: not more than its affinity, nor than its container's share."""
+    """Return how many cores this process may use.
+
+    Not more than its affinity, than its container's share, nor than the environment variable BMCD_THREADS says.
+    """
     allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return max(1, min(allowed, _container_cores()))
+    limit = os.environ.get(LIMIT, "")
+    wanted = int(limit) if limit.isascii() and limit.isdigit() and int(limit) > 0 else allowed
+    return max(1, min(allowed, wanted, container_cores()))
 
 
 @cache
-def _container_cores(folder: Path = CGROUP) -> int:
+def container_cores(folder: Path = CGROUP) -> int:
     """Return the cores that a container may use, rounded up; more than any machine has if there is no limit."""
     for quota_file, period_file in (("cpu.max", None), ("cpu/cpu.cfs_quota_us", "cpu/cpu.cfs_period_us")):
         try:

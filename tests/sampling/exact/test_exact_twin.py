@@ -186,8 +186,8 @@ def test_every_decision_is_the_twins(n_clusters, rotating_seed, deep):
         twin = Twin(state, rotating_seed, sweep)
         wanted = twin.run()
         info = sampler.sweep(state, CHAIN, sweep, False)
-        for name, found, expected in zip(ChainState._fields, state, wanted, strict=True):
-            np.testing.assert_allclose(found, expected, rtol=1e-12, err_msg=f"{name} after sweep {sweep}")
+        for name, array, expected in zip(ChainState._fields, state, wanted, strict=True):
+            np.testing.assert_allclose(array, expected, rtol=1e-12, err_msg=f"{name} after sweep {sweep}")
         assert info.log_joint == pytest.approx(twin.log_joint(), rel=1e-10)
         assert info.within_distance == sum(
             total_distance(row[None], state.rho[z]) for row, z in zip(state.ranks, state.labels, strict=True)

@@ -90,8 +90,8 @@ def test_errors_of_a_table_are_those_of_its_estimates(rough_tables, monkeypatch)
     monkeypatch.setattr(counting, "SPEARMAN_LIMIT", 12)
     source = choose_method("spearman", scale_values(14), 10.0)
     alphas = np.geomspace(0.05, 9.5, 12)
-    found = np.array([log_z_at(source, alpha) for alpha in alphas])
+    interpolated = np.array([log_z_at(source, alpha) for alpha in alphas])
     exact = np.array([counting.spearman(14, alpha / 14)[0] for alpha in alphas])
-    scores = (found - exact) / table_uncertainty("spearman", 14, alphas, 10.0).log_z
+    scores = (interpolated - exact) / table_uncertainty("spearman", 14, alphas, 10.0).log_z
     assert np.abs(scores).max() < 5
     assert np.abs(scores).max() > 0.2  # and they are not so large that anything would pass

@@ -37,34 +37,34 @@ def ranks_of(order):
 
 def leaps(order, low, high, leap):
     """Every (new order, probability of the choices, position, target) of leap-and-shift within low..high."""
-    for at in range(low, high + 1):
-        size = leap_targets(at, low, high, leap)
+    for origin in range(low, high + 1):
+        size = leap_targets(origin, low, high, leap)
         for choice in range(size):
-            target = leap_target(at, choice, low, high, leap)
+            target = leap_target(origin, choice, low, high, leap)
             orders, ranks = np.array([order]), ranks_of(order)[None]
-            leap_and_shift(orders, ranks, 0, at, target)
+            leap_and_shift(orders, ranks, 0, origin, target)
             assert (ranks_of(orders[0]) == ranks[0]).all()
-            yield tuple(orders[0].tolist()), 1 / ((high - low + 1) * size), at, target
+            yield tuple(orders[0].tolist()), 1 / ((high - low + 1) * size), origin, target
 
 
 def swaps(order, n_clicked):
     n = len(order)
-    for at in range(n):
-        low, high = block_of(at, n_clicked, n)
+    for origin in range(n):
+        low, high = block_of(origin, n_clicked, n)
         for choice in range(high - low):
-            partner = swap_partner(at, choice, low)
+            partner = swap_partner(origin, choice, low)
             orders, ranks = np.array([order]), ranks_of(order)[None]
-            swap(orders, ranks, 0, at, partner)
+            swap(orders, ranks, 0, origin, partner)
             assert (ranks_of(orders[0]) == ranks[0]).all()
-            yield tuple(orders[0].tolist()), 1 / (n * (high - low)), at, partner
+            yield tuple(orders[0].tolist()), 1 / (n * (high - low)), origin, partner
 
 
 def largest_gap(states, log_target, proposals, log_ratio):
     """Largest gap in detailed balance of the Metropolis-Hastings kernel, with what is enumerated as proposal."""
     flow = defaultdict(float)
     for state in states:
-        for new, probability, at, target in proposals(state):
-            ratio = log_ratio(at, target) + log_target[new] - log_target[state]
+        for new, probability, origin, target in proposals(state):
+            ratio = log_ratio(origin, target) + log_target[new] - log_target[state]
             flow[state, new] += math.exp(log_target[state]) * probability * math.exp(min(ratio, 0.0))
     return max(abs(forth - flow[new, old]) for (old, new), forth in list(flow.items()))
 
@@ -82,28 +82,28 @@ def log_law(n, states):
 def test_leap_and_shift_has_the_declared_probability_and_balances(n, leap):
     states = list(permutations(range(n)))
     for order in states if n < 5 else states[:3]:
-        found, declared = defaultdict(float), {}
-        for new, probability, at, target in leaps(order, 0, n - 1, leap):
-            found[new] += probability
-            declared[new] = leap_probability(at, target, 0, n - 1, leap)
-            back = leap_probability(target, at, 0, n - 1, leap)
-            assert leap_log_ratio(at, target, 0, n - 1, leap) == pytest.approx(
+        computed, declared = defaultdict(float), {}
+        for new, probability, origin, target in leaps(order, 0, n - 1, leap):
+            computed[new] += probability
+            declared[new] = leap_probability(origin, target, 0, n - 1, leap)
+            back = leap_probability(target, origin, 0, n - 1, leap)
+            assert leap_log_ratio(origin, target, 0, n - 1, leap) == pytest.approx(
                 math.log(back / declared[new]), abs=1e-14
             )
-        assert math.fsum(found.values()) == pytest.approx(1, abs=1e-14)
-        assert max(abs(found[new] - declared[new]) for new in found) <= 1e-14
+        assert math.fsum(computed.values()) == pytest.approx(1, abs=1e-14)
+        assert max(abs(computed[new] - declared[new]) for new in computed) <= 1e-14
     gap = largest_gap(
         states,
         log_law(n, states),
         lambda order: leaps(order, 0, n - 1, leap),
-        lambda at, target: leap_log_ratio(at, target, 0, n - 1, leap),
+        lambda origin, target: leap_log_ratio(origin, target, 0, n - 1, leap),
     )
     assert gap <= 1e-14
 
 
 def test_leap_and_shift_taken_as_symmetric_would_be_caught():
     states = list(permutations(range(4)))
-    gap = largest_gap(states, log_law(4, states), lambda order: leaps(order, 0, 3, 2), lambda at, target: 0.0)
+    gap = largest_gap(states, log_law(4, states), lambda order: leaps(order, 0, 3, 2), lambda origin, target: 0.0)
     assert gap > 1e-3
 
 
@@ -111,13 +111,13 @@ def test_leap_and_shift_taken_as_symmetric_would_be_caught():
 def test_swap_is_symmetric_and_keeps_the_clicks(n_clicked):
     states = list(permutations(range(5)))
     target = log_law(5, states)
-    assert largest_gap(states, target, lambda order: swaps(order, n_clicked), lambda at, target: 0.0) <= 1e-14
-    found = defaultdict(float)
+    assert largest_gap(states, target, lambda order: swaps(order, n_clicked), lambda origin, target: 0.0) <= 1e-14
+    computed = defaultdict(float)
     for new, probability, _, _ in swaps(states[7], n_clicked):
         assert set(new[:n_clicked]) == set(states[7][:n_clicked])
-        found[new] += probability
+        computed[new] += probability
     n_pairs = math.comb(n_clicked, 2) + math.comb(5 - n_clicked, 2)
-    assert len(found) == n_pairs  # every pair of a block can be proposed
+    assert len(computed) == n_pairs  # every pair of a block can be proposed
 
 
 @pytest.mark.parametrize(("n_clicked", "leap"), [(2, 1), (2, 2), (3, 1), (3, 2), (4, 3), (0, 3), (5, 2)])
@@ -131,13 +131,13 @@ def test_leaps_within_a_part_balance_and_keep_the_clicks(n_clicked, leap, part):
         states,
         log_law(5, states),
         lambda order: leaps(order, low, high, leap),
-        lambda at, target: leap_log_ratio(at, target, low, high, leap),
+        lambda origin, target: leap_log_ratio(origin, target, low, high, leap),
     )
     assert gap <= 1e-14
-    for new, _, at, target in leaps(states[11], low, high, leap):
+    for new, _, origin, target in leaps(states[11], low, high, leap):
         assert set(new[:n_clicked]) == set(states[11][:n_clicked])
         assert low <= target <= high
-        assert 0 < abs(at - target) <= leap
+        assert 0 < abs(origin - target) <= leap
 
 
 @pytest.mark.parametrize("n_users", [0, 3])
@@ -214,9 +214,9 @@ def test_changes_of_distance(name, rotating_seed):
         for change, move in ((change_by_swap, swap), (change_by_leap, leap_and_shift)):
             moved, ranks = orders.copy(), np.array([ranks_of(order) for order in orders])
             move(moved, ranks, 1, a, b)
-            found = change(code, orders, 1, other, 0, a, b, scale, now, scratch)
-            assert found == distance_from_scratch(code, moved, 1, other, 0, scale, scratch) - now
-            assert (now + found) * unit == pytest.approx(by_definition(moved[1]), rel=1e-13)
+            computed = change(code, orders, 1, other, 0, a, b, scale, now, scratch)
+            assert computed == distance_from_scratch(code, moved, 1, other, 0, scale, scratch) - now
+            assert (now + computed) * unit == pytest.approx(by_definition(moved[1]), rel=1e-13)
 
 
 def test_whole_scale_keeps_sums_exact():

@@ -66,7 +66,7 @@ def assert_same(left, right):
 
 
 class ExactPosterior:
-    """The whole posterior by enumeration; tau integrated on paper, alpha by quadrature.
+    """The posterior by enumeration; tau integrated on paper, alpha by quadrature.
 
     Given the labels, clusters are independent: a cluster with users S has the weight
     sum_rho int p(alpha) prod_{j in S} [sum_{R compatible} exp(-alpha / n d(R, rho)) / Z(alpha)] d alpha.
@@ -128,13 +128,13 @@ class ExactPosterior:
             for c, some in enumerate(users):
                 add("sum of alphas", w / parts[c] * self.cluster(some, power=1))
                 a = psi + len(some)
-                whole = self.n_clusters * psi + n_users
-                add("sum of squared shares", w * a * (a + 1) / (whole * (whole + 1)))
+                total_psi = self.n_clusters * psi + n_users
+                add("sum of squared shares", w * a * (a + 1) / (total_psi * (total_psi + 1)))
             for j in (0, n_users - 1):
-                own = labels[j]
+                label = labels[j]
                 for r in self.compatible[j][:6]:
-                    replaced = self.cluster(users[own], replaced=(j, self.terms[j][r]))
-                    add(f"ranking of {j} is {r}", w / parts[own] * replaced)
+                    replaced = self.cluster(users[label], replaced=(j, self.terms[j][r]))
+                    add(f"ranking of {j} is {r}", w / parts[label] * replaced)
         return {name: value / total for name, value in out.items()}
 
 
@@ -194,18 +194,18 @@ def test_exact_posterior(distance, ranks_move, leap_size, rank_scale, rotating_s
     posterior = ExactPosterior(ROWS, 4, 2, PRIORS, distance, rank_scale)
     data = make_data(clicks_of(ROWS, 4), rank_scale)
     n_draws = 200_000 if deep else 20_000
-    found = sample_and_score(
+    z_scores = sample_and_score(
         posterior, data, rotating_seed, n_draws, 10, distance=distance, ranks_move=ranks_move, leap_size=leap_size
     )
-    assert max(map(abs, found.values())) < BOUND, found
+    assert max(map(abs, z_scores.values())) < BOUND, z_scores
 
 
 @pytest.mark.parametrize("distance", ["cayley", "hamming", "ulam"])
 def test_exact_posterior_of_the_other_distances(distance, rotating_seed):
     posterior = ExactPosterior([[0], [1, 2], [2]], 3, 2, PRIORS, distance)
     data = make_data(clicks_of(posterior.rows, 3))
-    found = sample_and_score(posterior, data, rotating_seed, 8000, 10, distance=distance)
-    assert max(map(abs, found.values())) < BOUND, found
+    z_scores = sample_and_score(posterior, data, rotating_seed, 8000, 10, distance=distance)
+    assert max(map(abs, z_scores.values())) < BOUND, z_scores
 
 
 def test_no_clicks_gives_the_prior(rotating_seed):
@@ -217,8 +217,8 @@ def test_no_clicks_gives_the_prior(rotating_seed):
     assert expected["users 0 and 1 together"] == pytest.approx((psi + 1) / (2 * psi + 1), rel=1e-9)
     assert expected["ranking of 0 is (1, 2, 3)"] == pytest.approx(1 / 6, rel=1e-9)
     data = make_data(clicks_of(posterior.rows, 3))
-    found = sample_and_score(posterior, data, rotating_seed, 10_000, 20)
-    assert max(map(abs, found.values())) < BOUND, found
+    z_scores = sample_and_score(posterior, data, rotating_seed, 10_000, 20)
+    assert max(map(abs, z_scores.values())) < BOUND, z_scores
 
 
 # ------------------------------------------------------------------------------------------- the same bits
@@ -238,8 +238,8 @@ def test_distances_are_kept_and_runs_resume(name, ranks_move, rotating_seed):
     wanted = np.stack([distance_between(state.ranks, rho, distance, rank_scale) for rho in state.rho], axis=1)
     kept = sampler.distances(1)
     assert (kept == wanted).all() if name != "stretched" else np.allclose(kept, wanted, rtol=1e-9, atol=0)
-    own = wanted[np.arange(state.labels.size), state.labels].sum()
-    assert last.within_distance == pytest.approx(own, rel=1e-9)
+    within = wanted[np.arange(state.labels.size), state.labels].sum()
+    assert last.within_distance == pytest.approx(within, rel=1e-9)
     for j in range(data.user_start.size - 1):  # clicked items stay on top
         clicked = data.user_items[data.user_start[j] : data.user_start[j + 1]]
         assert (state.ranks[j, clicked] <= clicked.size).all()
@@ -262,14 +262,14 @@ def test_distances_are_kept_and_runs_resume(name, ranks_move, rotating_seed):
 def test_a_stretch_tells_what_its_sweeps_would_have_told(ranks_move, rotating_seed):
     data = random_problem(rotating_seed)
     options = {"seed": rotating_seed, "alpha_update": 3, "ranks_move": ranks_move, "max_alpha": 2.5}
-    one, many = (PaperSampler(data, 3, PRIORS, **options) for _ in range(2))
+    single, several = (PaperSampler(data, 3, PRIORS, **options) for _ in range(2))
     state = random_state(data, 3, rotating_seed)
-    whole = copy_of(state)
-    wanted = [one.sweep(state, 1, sweep, sweep < 20) for sweep in range(50)]
-    found = many.stretch(whole, 1, 0, 20, True) + many.stretch(whole, 1, 20, 30, False)
-    assert_same(state, whole)
-    assert one.alpha_too_large == many.alpha_too_large
-    for left, right in zip(wanted, found, strict=True):
+    stretched = copy_of(state)
+    wanted = [single.sweep(state, 1, sweep, sweep < 20) for sweep in range(50)]
+    infos = several.stretch(stretched, 1, 0, 20, True) + several.stretch(stretched, 1, 20, 30, False)
+    assert_same(state, stretched)
+    assert single.alpha_too_large == several.alpha_too_large
+    for left, right in zip(wanted, infos, strict=True):
         for a, b in zip(left, right, strict=True):
             np.testing.assert_array_equal(a, b)  # nan where nothing was proposed
 

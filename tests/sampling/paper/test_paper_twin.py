@@ -81,22 +81,22 @@ def ranks_of(order):
     return np.argsort(order) + 1
 
 
-def after_leap(order, at, target):
+def after_leap(order, origin, target):
     moved = list(order)
-    moved.insert(target, moved.pop(at))
+    moved.insert(target, moved.pop(origin))
     return moved
 
 
-def targets_of(at, low, high, leap):
-    return [t for t in range(low, high + 1) if 0 < abs(t - at) <= leap]
+def targets_of(origin, low, high, leap):
+    return [t for t in range(low, high + 1) if 0 < abs(t - origin) <= leap]
 
 
 def leap_law(order, new, low, high, leap):
     """Probability that a leap-and-shift within low..high turns ``order`` into ``new``."""
     total = 0.0
-    for at in range(low, high + 1):
-        targets = targets_of(at, low, high, leap)
-        ways = sum(after_leap(order, at, target) == new for target in targets)
+    for origin in range(low, high + 1):
+        targets = targets_of(origin, low, high, leap)
+        ways = sum(after_leap(order, origin, target) == new for target in targets)
         total += ways / len(targets) / (high - low + 1)
     return total
 
@@ -104,9 +104,9 @@ def leap_law(order, new, low, high, leap):
 def draw_leap(stream, ranks, low, high, leap):
     """New ranks, and log q(back) / q(forth)."""
     order = order_of(ranks)
-    at = low + uniform_below(stream, high - low + 1)
-    targets = targets_of(at, low, high, leap)
-    new = after_leap(order, at, targets[uniform_below(stream, len(targets))])
+    origin = low + uniform_below(stream, high - low + 1)
+    targets = targets_of(origin, low, high, leap)
+    new = after_leap(order, origin, targets[uniform_below(stream, len(targets))])
     ratio = leap_law(new, order, low, high, leap) / leap_law(order, new, low, high, leap)
     return ranks_of(new), math.log(ratio)
 
@@ -156,14 +156,14 @@ def draw_label(state, model, j, stream):
 
 def swap_ranks(state, model, j, stream):
     """Two items that are both clicked or both not. Symmetric; with nobody to swap with, nothing happens."""
-    at = uniform_below(stream, N_ITEMS)
+    origin = uniform_below(stream, N_ITEMS)
     order = order_of(state.ranks[j])
-    clicked = CLICKS[j, order[at]]
-    partners = [t for t in range(N_ITEMS) if t != at and CLICKS[j, order[t]] == clicked]
+    clicked = CLICKS[j, order[origin]]
+    partners = [t for t in range(N_ITEMS) if t != origin and CLICKS[j, order[t]] == clicked]
     if not partners:
         return state
     partner = partners[uniform_below(stream, len(partners))]
-    order[at], order[partner] = order[partner], order[at]
+    order[origin], order[partner] = order[partner], order[origin]
     proposal = copy_of(state)
     proposal.ranks[j] = ranks_of(order)
     return judged(state, proposal, 0.0, uniform(stream), model)
@@ -218,5 +218,5 @@ def test_every_decision_is_the_twins(distance, ranks_move, leap_size, rank_scale
     for sweep in range(5000 if deep else 100):
         wanted = twin_iteration(state, model, sweep)
         sampler.sweep(state, CHAIN, sweep, False)
-        for name, found, expected in zip(ChainState._fields, state, wanted, strict=True):
-            np.testing.assert_allclose(found, expected, rtol=1e-12, err_msg=f"{name} after iteration {sweep}")
+        for name, array, expected in zip(ChainState._fields, state, wanted, strict=True):
+            np.testing.assert_allclose(array, expected, rtol=1e-12, err_msg=f"{name} after iteration {sweep}")

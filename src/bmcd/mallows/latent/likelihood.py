@@ -11,9 +11,9 @@ from bmcd.mallows.latent.scan import CHUNK, REORDER, ROOM, fit_window, lone_fall
 
 
 @numba.njit(cache=True, fastmath=REORDER)
-def _first_block(clicked, shared, cluster, work):
+def _first_block(clicked, shared, cluster, x, y):
     """Scan the clicked block up to t = c. Returns its log weight, the excess, and the sum of gap_t e_t so far."""
-    c, x, y, gaps = clicked.size, work.message, work.next_message, shared.gaps
+    c, gaps = clicked.size, shared.gaps
     root, off, twice, decay_row, decay = shared.root, shared.off, shared.twice, shared.decay_row, cluster.decay
     log_weight, aged = 0.0, 0.0
     excess, next_click = 0, 0
@@ -42,13 +42,16 @@ def _first_block(clicked, shared, cluster, work):
 
 
 @numba.njit(cache=True, fastmath=REORDER)
-def log_likelihood_user(clicked, shared, cluster, work):
-    """Return log P(clicks | rho, alpha); ``clicked`` holds the consensus positions of the clicked items, sorted."""
-    n, c, x, y = shared.gaps.size, clicked.size, work.message, work.next_message
+def log_likelihood_user(clicked, shared, cluster, x, y):
+    """Return log P(clicks | rho, alpha); ``clicked`` holds the consensus positions of the clicked items, sorted.
+
+    ``x`` and ``y`` hold the messages of a workspace. (Handing over the workspace would cost a few per cent.)
+    """
+    n, c = shared.gaps.size, clicked.size
     gaps, finish = shared.gaps, cluster.finish
     if c == 0 or c == n:
         return 0.0
-    log_weight, excess, aged = _first_block(clicked, shared, cluster, work)
+    log_weight, excess, aged = _first_block(clicked, shared, cluster, x, y)
     # Clicked items will take the e open ranks of block 1 in e! ways. Block 2 starts at sqrt(e!), and block 1 ended
     # at 1 / sqrt(e!), which cancels.
     log_weight += shared.log_factorial[excess]

@@ -31,10 +31,10 @@ class ClickedItems(NamedTuple):
 
 
 @numba.njit(cache=True, nogil=True)
-def clicked_positions(user, clicks, rho, work):
+def clicked_positions(user, clicks, rho, buffer):
     """Return the consensus positions of a user's clicked items, ascending. Insertion is fastest for short lists."""
     first, last = clicks.user_start[user], clicks.user_start[user + 1]
-    positions = work.clicked[: last - first]
+    positions = buffer[: last - first]
     for i in range(positions.size):
         position = rho[clicks.user_items[first + i]]
         j = i
@@ -49,8 +49,9 @@ def clicked_positions(user, clicks, rho, work):
 def log_likelihoods(users, clicks, rho, shared, cluster, out):
     """Set out[i] = log P(clicks of users[i] | rho, alpha), with the latent ranking summed out."""
     work = make_workspace(shared, 0, 0)
+    positions, x, y = work.clicked, work.message, work.next_message
     for i in range(users.size):
-        out[i] = log_likelihood_user(clicked_positions(users[i], clicks, rho, work), shared, cluster, work)
+        out[i] = log_likelihood_user(clicked_positions(users[i], clicks, rho, positions), shared, cluster, x, y)
 
 
 @numba.njit(cache=True, nogil=True)
@@ -58,7 +59,7 @@ def top_probabilities(users, clicks, rho, k, shared, cluster, out):
     """Set out[user, item] = P(rank <= clicks + k | clicks, rho, alpha) for ``users``, 0 for clicked items."""
     work = make_workspace(shared, rho.size + 1, k + 1)
     for user in users:
-        top_probabilities_user(clicked_positions(user, clicks, rho, work), k, shared, cluster, work)
+        top_probabilities_user(clicked_positions(user, clicks, rho, work.clicked), k, shared, cluster, work)
         for item in range(rho.size):
             out[user, item] = work.probability[rho[item] - 1]
 
@@ -69,6 +70,6 @@ def redraw(users, clicks, rho, shared, cluster, key, chain, sweep, purpose, rank
     work, stream = make_workspace(shared, rho.size + 1, 0), np.empty(STREAM_SIZE, np.uint64)
     for user in users:
         open_stream(stream, key, chain, sweep, user, purpose)
-        sample_user(clicked_positions(user, clicks, rho, work), shared, cluster, work, stream)
+        sample_user(clicked_positions(user, clicks, rho, work.clicked), shared, cluster, work, stream)
         for item in range(rho.size):
             ranks[user, item] = work.ranks[rho[item] - 1]

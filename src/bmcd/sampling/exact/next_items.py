@@ -123,7 +123,7 @@ def add_predictions(
             for i in range(users.size):
                 w = weight[s, i, c]
                 if w > 0.0:
-                    clicked = clicked_positions(users[i], data, ranks, work)
+                    clicked = clicked_positions(users[i], data, ranks, work.clicked)
                     top_probabilities_user(clicked, k, shared, cluster, work)
                     for item in range(n):
                         probability[i, item] += w * work.probability[ranks[item] - 1]
@@ -138,6 +138,6 @@ def probability_by_cluster(user, item, data, rho, alpha, shared, k, weight, out)
     for s in range(n_draws):
         for c in range(n_clusters):
             if weight[s, c] > 0.0:
-                clicked = clicked_positions(user, data, rho[s, c], work)
+                clicked = clicked_positions(user, data, rho[s, c], work.clicked)
                 top_probabilities_user(clicked, k, shared, cluster_tables(shared, alpha[s, c]), work)
                 out[s, c] = work.probability[rho[s, c, item] - 1]
