@@ -228,6 +228,8 @@ def convergence(results: Results) -> str:
     if verdict.converged:
         if draws.n_chains == 1:
             return "The calculation has settled, but in one run only: others might end elsewhere."
+        if isinstance(results.model, Tastes):
+            return f"The calculation has settled: other runs than {runs} would change the probabilities little."
         return f"The calculation has settled: {runs} agree."
     if draws.n_draws < MIN_DRAWS:
         return "Whether the calculation has settled cannot be judged: it was too short."

@@ -34,7 +34,7 @@ def section(results: Results) -> Section | None:
             f"Each point: recommendations with about the same probability (k = {for_k.k}). On the dashed line, as "
             "many hit as promised; above it, more. Below: how many recommendations there were."
         )
-        figure = plots.calibration(bins, rivals=for_k.rival_accuracies)
+        figure = plots.calibration({for_k.name: bins}, rivals=for_k.rival_accuracies)
         numbers = table(("probability", "how many", "promised", "hits"), rows, cls="numbers")
         texts = (sentences.promise(for_k), sentences.mismatch(results, for_k), sentences.why(for_k))
         picture = captioned(figure, f"calibration-{for_k.k}", caption)

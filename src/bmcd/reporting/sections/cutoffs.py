@@ -36,7 +36,7 @@ def section(results: Results) -> Section | None:
             "The higher the least probability that is still recommended, the more of the recommendations hit, and "
             f"the fewer are left (k = {k}; the band is the 95 % interval)."
         )
-        figure = plots.cutoff_curve(for_k.calibration, rivals=for_k.rival_accuracies)
+        figure = plots.cutoff_curve({for_k.name: for_k.calibration}, rivals=for_k.rival_accuracies)
         rows = []
         for step in steps:
             kept = (f"{step.n:,} ({percent(step.share)})", f"{step.per_user:.2f}", f"{step.n_users:,}")
