@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Iterator
 from typing import Any, Literal, Self
 
@@ -13,13 +14,14 @@ from sklearn.exceptions import NotFittedError
 from bmcd.clicks.histories import clicks_of_histories
 from bmcd.clicks.table import Clicks
 from bmcd.clusters.summary import ClusterSummaries
-from bmcd.errors import InputError
+from bmcd.errors import FitWarning, InputError
 from bmcd.prediction.answers import Answers, Options, Predictions
 from bmcd.prediction.cutoffs import cutoff_for, cutoff_table
 from bmcd.prediction.predictor import DRAWS
 from bmcd.prediction.top_k import Lists, check_k, recommendation_frame
 from bmcd.prediction.truth import read_truth, was_clicked
 from bmcd.sampling.diagnostics import Verdict
+from bmcd.sampling.draws import ChainDraws
 from bmcd.simulation import Simulation
 
 Floats = NDArray[np.float64]
@@ -36,7 +38,9 @@ class ProbabilityModel(BaseEstimator):  # type: ignore[misc]
     """
 
     clicks_: Clicks
+    draws_: ChainDraws
     _answers: Answers
+    _number: str  # the parameter that says how many clusters there are
 
     def recommend(
         self,
@@ -257,6 +261,35 @@ class ProbabilityModel(BaseEstimator):  # type: ignore[misc]
                 "with their clicks."
             )
         return self.clicks_
+
+    def __repr__(self, N_CHAR_MAX: int = 700) -> str:  # the name is scikit-learn's
+        text: str = super().__repr__(N_CHAR_MAX)
+        if not hasattr(self, "draws_"):
+            return text
+        of, draws = self.draws_.problem, self.draws_
+        auto = f" ({of.n_clusters} chosen)" if getattr(self, self._number) == "auto" else ""
+        return (
+            f"{text}{auto}, fitted to {of.n_users:,} users x {of.n_items:,} items: "
+            f"{draws.n_chains} chains x {draws.n_draws} draws"
+        )
+
+    def _to_explain(self, user: Any, item: Any, history: Iterable[Any] | None) -> tuple[Clicks, int, str]:
+        """Return the clicks of one person, the column of an item they have not clicked, and its title."""
+        known = self.check_fitted().clicks_
+        if history is None:
+            person = self.clicks_with_users().of_users(self._answers.rows([user]))
+        else:
+            person = clicks_of_histories([history], known, "error")
+        column = int(known.columns_of([item], "Explain one of them.")[0])
+        title = known.title_of(column)
+        if person.matrix[:, [column]].nnz:
+            raise InputError(f"user {user!r} has clicked {title}: only other items have a probability.")
+        return person, column, title
+
+    def _warn_if_stopped(self) -> None:
+        if self.draws_.stopped != "finished":
+            text = f"The fit was {self.draws_.note} {self.draws_.resume}".strip()
+            warnings.warn(text, FitWarning, stacklevel=3)
 
     def _lists(self, k: int, users: Iterable[Any] | None, items: Iterable[Any] | None, options: Options) -> Lists:
         clicks = self.clicks_with_users()

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
 from numpy.typing import ArrayLike
 
-from bmcd.clicks.histories import clicks_of_histories
 from bmcd.clicks.table import Clicks
 from bmcd.clusters.choose import ClusterChoice, choose_n_clusters
-from bmcd.errors import FitWarning, InputError
+from bmcd.errors import InputError
 from bmcd.models.base import ProbabilityModel
 from bmcd.models.mixture_file import pack_mixture, unpack_mixture
 from bmcd.prediction.explanation import Explanation, explain
@@ -75,7 +73,9 @@ class BMCD(ProbabilityModel):
     ['user', 'item', 'rank', 'probability', 'mcse']
     """
 
+    draws_: Draws
     _answers: MixtureAnswers
+    _number = "n_clusters"
 
     def __init__(
         self,
@@ -168,12 +168,7 @@ class BMCD(ProbabilityModel):
             ranks_move=self.ranks_move,
         )
         self._learn(clicks, drawn, choice)
-        if drawn.stopped != "finished":
-            warnings.warn(
-                f"The fit was {drawn.note} {drawn.resume}".strip(),
-                FitWarning,
-                stacklevel=2,
-            )
+        self._warn_if_stopped()
         return self
 
     def _learn(self, clicks: Clicks, draws: Draws, choice: ClusterChoice | None) -> None:
@@ -200,18 +195,10 @@ class BMCD(ProbabilityModel):
         >>> abs(explanation.probability - sum(c.contribution for c in explanation.clusters)) < 1e-9
         True
         """
-        self.check_fitted()
-        answers, k, known = self._answers, check_k(k), self.clicks_
-        if history is None:
-            matrix = self.clicks_with_users().matrix[answers.rows([user])]
-        else:
-            matrix = clicks_of_histories([history], known, "error").matrix
-        column = int(known.columns_of([item], "Explain one of them.")[0])
-        title = known.title_of(column)
-        if matrix[:, [column]].nnz:
-            raise InputError(f"user {user!r} has clicked {title}: only other items have a probability.")
-        predictor = answers.predictor(max_draws)
-        return explain(predictor, answers.names(), matrix, column, k, user=user, item_id=item, title=title)
+        person, column, title = self._to_explain(user, item, history)
+        named = {"user": user, "item_id": item, "title": title}
+        names, predictor = self._answers.names(), self._answers.predictor(max_draws)
+        return explain(predictor, names, person.matrix, column, check_k(k), **named)
 
     def diagnostics(self) -> Any:
         """Return R-hat, effective sample sizes and Monte Carlo errors of what cluster numbers do not change."""
@@ -240,14 +227,3 @@ class BMCD(ProbabilityModel):
         model = cls(**parameters)
         model._learn(clicks, draws, None)
         return model
-
-    def __repr__(self, N_CHAR_MAX: int = 700) -> str:  # the name is scikit-learn's
-        text: str = super().__repr__(N_CHAR_MAX)
-        if not hasattr(self, "draws_"):
-            return text
-        of, draws = self.draws_.problem, self.draws_
-        auto = f" ({of.n_clusters} chosen)" if self.n_clusters == "auto" else ""
-        return (
-            f"{text}{auto}, fitted to {of.n_users:,} users x {of.n_items:,} items: "
-            f"{draws.n_chains} chains x {draws.n_draws} draws"
-        )

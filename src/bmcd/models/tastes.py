@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal
@@ -10,9 +9,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bmcd.clicks.histories import clicks_of_histories
 from bmcd.clicks.table import Clicks
-from bmcd.errors import FitWarning, InputError
+from bmcd.errors import InputError
 from bmcd.models.base import ProbabilityModel
 from bmcd.models.choose_tastes import TasteChoice, choose_tastes
 from bmcd.models.tastes_file import pack_tastes, unpack_tastes
@@ -71,7 +69,9 @@ class Tastes(ProbabilityModel):
     ['user', 'item', 'rank', 'probability', 'mcse']
     """
 
+    draws_: TasteDraws
     _answers: TasteAnswers
+    _number = "n_tastes"
 
     def __init__(
         self,
@@ -133,8 +133,7 @@ class Tastes(ProbabilityModel):
             tell(progress, choice.reason)
         drawn = sample_tastes(clicks, n_tastes, run, priors=priors, **model)
         self._learn(clicks, drawn, choice)
-        if drawn.stopped != "finished":
-            warnings.warn(f"The fit was {drawn.note} {drawn.resume}".strip(), FitWarning, stacklevel=2)
+        self._warn_if_stopped()
         return self
 
     def _learn(self, clicks: Clicks, draws: TasteDraws, choice: TasteChoice | None) -> None:
@@ -161,16 +160,8 @@ class Tastes(ProbabilityModel):
         >>> abs(explanation.probability - sum(t.contribution for t in explanation.tastes)) < 1e-9
         True
         """
-        self.check_fitted()
-        answers, k, known = self._answers, check_k(k), self.clicks_
-        if history is None:
-            person = self.clicks_with_users().of_users(answers.rows([user]))
-        else:
-            person = clicks_of_histories([history], known, "error")
-        column = int(known.columns_of([item], "Explain one of them.")[0])
-        title = known.title_of(column)
-        if person.matrix[:, [column]].nnz:
-            raise InputError(f"user {user!r} has clicked {title}: only other items have a probability.")
+        person, column, title = self._to_explain(user, item, history)
+        answers, k = self._answers, check_k(k)
         (_, predicted), *_ = answers.predictions(person, None, k, Options(max_draws, 1, False))
         probability, mcse = float(predicted.probability[0, column]), float(predicted.mcse[0, column])
         parts = answers.contributions(person.matrix, column, probability, max_draws)
@@ -203,14 +194,3 @@ class Tastes(ProbabilityModel):
         model = cls(**parameters)
         model._learn(clicks, draws, None)
         return model
-
-    def __repr__(self, N_CHAR_MAX: int = 700) -> str:  # the name is scikit-learn's
-        text: str = super().__repr__(N_CHAR_MAX)
-        if not hasattr(self, "draws_"):
-            return text
-        of, draws = self.draws_.problem, self.draws_
-        auto = f" ({draws.n_tastes} chosen)" if self.n_tastes == "auto" else ""
-        return (
-            f"{text}{auto}, fitted to {of.n_users:,} users x {of.n_items:,} items: "
-            f"{draws.n_chains} chains x {draws.n_draws} draws"
-        )

@@ -48,13 +48,7 @@ class Explanation:
     """The largest contribution first; clusters that the user does not belong to are left out."""
 
     def __str__(self) -> str:
-        who = "Someone" if self.user is None else f"User {self.user}"
-        what = self.title[:1].upper() + self.title[1:]
-        lines = [
-            f"{what} is among the next {self.k} of {who[0].lower() + who[1:]} with probability "
-            f"{self.probability:.1%} (+- {self.mcse:.1%}).",
-            f"{who} has {self.n_clicked} click{'' if self.n_clicked == 1 else 's'}.",
-        ]
+        lines = _opening(self)
         for c in [c for c in self.clusters if c.membership >= SHOWN]:
             low, high = c.rank_interval
             lines.append(
@@ -141,12 +135,7 @@ class TasteExplanation:
     """The largest contribution first."""
 
     def __str__(self) -> str:
-        who = "Someone" if self.user is None else f"User {self.user}"
-        lines = [
-            f"{self.title[:1].upper() + self.title[1:]} is among the next {self.k} of {who[0].lower() + who[1:]} "
-            f"with probability {self.probability:.1%} (+- {self.mcse:.1%}).",
-            f"{who} has {self.n_clicked} click{'' if self.n_clicked == 1 else 's'}.",
-        ]
+        lines = _opening(self)
         for t in self.tastes:
             if t.contribution >= SHOWN:
                 lines.append(
@@ -154,3 +143,14 @@ class TasteExplanation:
                     f"clicks it in {t.click_probability:.1%} of its visits: adds {t.contribution:.1%}"
                 )
         return "\n".join(lines)
+
+
+def _opening(explained: Explanation | TasteExplanation) -> list[str]:
+    """Return the first lines of an explanation: the probability, and how many clicks the user has."""
+    who = "Someone" if explained.user is None else f"User {explained.user}"
+    what = explained.title[:1].upper() + explained.title[1:]
+    return [
+        f"{what} is among the next {explained.k} of {who[0].lower() + who[1:]} with probability "
+        f"{explained.probability:.1%} (+- {explained.mcse:.1%}).",
+        f"{who} has {explained.n_clicked} click{'' if explained.n_clicked == 1 else 's'}.",
+    ]
