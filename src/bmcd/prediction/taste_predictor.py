@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from typing import Any
 
 import numba
@@ -129,7 +130,8 @@ class TastePredictor:
         n_sums = self.n_chains * self.n_batches
         size = max(1, min(BLOCK, BLOCK_SIZE // (n_sums * self.n_items)))
         counts = np.bincount(self.batch_of, minlength=n_sums)[:, None, None]
-        with ThreadPoolExecutor(thread_count(n_threads)) as pool:
+        # Starting a thread takes longer than a few users do.
+        with nullcontext() if n_users <= PIECE else ThreadPoolExecutor(thread_count(n_threads)) as pool:
             for first in range(0, n_users, size):
                 last = min(first + size, n_users)
                 sums, law = np.zeros((n_sums, last - first, self.n_items)), np.zeros((last - first, self.n_items))
@@ -140,7 +142,7 @@ class TastePredictor:
                         self.batch_of, k, sums, law,
                     )  # fmt: skip
 
-                list(pool.map(predict, range(first, last, PIECE)))
+                list((map if pool is None else pool.map)(predict, range(first, last, PIECE)))
                 probability = sums.sum(axis=0) / len(self.q)
                 means = (sums / counts).reshape(self.n_chains, self.n_batches, *law.shape)
                 mcse = standard_error(means)
