@@ -13,7 +13,7 @@ import pytest
 README = Path(__file__).parents[1] / "README.md"
 NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 # Another processor may round other last bits, and then the chains part: numbers may differ by their Monte Carlo
-# error. That of a probability is 0.005 here, and that of the hit rate of 887 recommendations 0.015.
+# error. That of a probability is 0.005 here, and that of the hit rate of 890 recommendations 0.015.
 NEARNESS = 0.06
 
 
@@ -32,8 +32,11 @@ def assert_reads_alike(printed, expected):
         assert len(numbers[0]) == len(numbers[1])
         for one, two in zip(*numbers, strict=True):
             assert abs(one - two) <= NEARNESS * max(1.0, abs(two)), (got, wanted)
-        if not numbers[1]:
-            assert got == wanted
+        # Headings are the same, and so is the first recommendation, four standard errors ahead of the next.
+        if not numbers[1] or wanted[0] == "0":
+            assert [word for word in got if not NUMBER.fullmatch(word)] == [
+                word for word in wanted if not NUMBER.fullmatch(word)
+            ]
 
 
 @pytest.fixture(scope="module")

@@ -111,5 +111,6 @@ def test_the_standard_error_is_that_between_chains(draws, clicks):
     for chain in range(2):
         ((_, predicted),) = TastePredictor(draws.of_chain(chain), None).blocks(clicks.matrix, 3)
         alone.append(predicted.probability)
+    # The time of the race is found to a part in 10^7, from another start here and there.
     np.testing.assert_allclose(both.probability, np.mean(alone, axis=0), atol=1e-7)
     np.testing.assert_allclose(both.mcse, np.abs(alone[0] - alone[1]) / 2, atol=1e-7)
