@@ -310,9 +310,12 @@ def test_cutoffs_are_chosen_on_held_out_clicks():
         assert row.n == kept.sum()
         assert row.accuracy == pytest.approx(hit[kept].mean())
     wanted = float(curve["accuracy"].iloc[0]) + 0.03
-    cut = model.choose_cutoff(simulation, wanted, k=5)
+    cut = model.choose_cutoff(simulation, wanted, k=5, confidence=None)
     kept = frame["probability"] >= cut
     assert hit[kept].mean() >= wanted
     assert len(model.recommend(k=5, min_probability=cut)) == kept.sum()
     with pytest.raises(ValueError, match="Ask for less"):
+        model.choose_cutoff(simulation, 0.999, k=5, confidence=None)
+    with pytest.raises(ValueError, match=r"no cut-off has a hit rate of 0\.999 with 95% confidence"):
         model.choose_cutoff(simulation, 0.999, k=5)
+    assert model.choose_cutoff(simulation, 0.01, k=5) == 0.0

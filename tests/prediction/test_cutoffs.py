@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bmcd.evaluation.calibration import Calibration
-from bmcd.prediction.cutoffs import cutoff_for, cutoff_table
+from bmcd.prediction.cutoffs import cutoff_for, cutoff_table, sure_cutoff_for
 
 P = np.repeat([0.1, 0.2, 0.3, 0.6], 10)
 HIT = np.concatenate([np.arange(10) < hits for hits in (2, 2, 4, 5)])
@@ -82,3 +82,50 @@ def test_cutoff_for_is_the_smallest_that_will_do(pairs, wanted, min_kept):
         return
     cut = cutoff_for(p, hit, wanted, min_kept=min_kept)
     assert cut == (0 if good[0] == p.min() else good[0])
+
+
+def users_who_differ(rng, n_users=250, n=8):
+    """Return probabilities, hits and users: hits hang together within a user, and promises are too high."""
+    user = np.repeat(np.arange(n_users), n)
+    p = rng.beta(2, 3, n_users * n)
+    mood = np.repeat(rng.normal(0, 0.8, n_users), n)
+    log_odds = np.log(p / (1 - p)) * 0.8 - 0.3 + mood
+    return p, rng.random(len(p)) < 1 / (1 + np.exp(-log_odds)), user
+
+
+def test_a_promised_hit_rate_is_kept(rotating_seed, deep):
+    """The promise at 90 % is broken in at most 10 % of the cases; 4 standard errors, 1 false alarm in 16,000."""
+    rng = np.random.default_rng(rotating_seed)
+    p, hit, _ = users_who_differ(rng, n_users=40_000)  # what is true
+    n, broken, found = (1000 if deep else 200), 0, 0
+    for _ in range(n):
+        sample = users_who_differ(rng)
+        try:
+            cut = sure_cutoff_for(*sample, 0.6, confidence=0.9, seed=rotating_seed)
+        except ValueError:
+            continue
+        found += 1
+        broken += hit[p >= cut].mean() < 0.6
+    assert found > n / 2  # else nothing would be tested
+    assert broken <= 0.1 * n + 4 * np.sqrt(0.09 * n)
+
+
+def test_a_promise_keeps_less_than_a_guess_and_more_with_more_users(rotating_seed):
+    rng = np.random.default_rng(rotating_seed)
+    p, hit, user = users_who_differ(rng, n_users=4000)
+    guess, sure = cutoff_for(p, hit, 0.6), sure_cutoff_for(p, hit, user, 0.6)
+    few = user < 400
+    assert guess <= sure <= sure_cutoff_for(p[few], hit[few], user[few], 0.6) + 0.02
+    assert sure_cutoff_for(p, hit, user, 0.0) == 0.0
+
+
+def test_no_promise_is_made_that_cannot_be_kept():
+    p, hit, user = users_who_differ(np.random.default_rng(1))
+    with pytest.raises(
+        ValueError, match=r"no cut-off has a hit rate of 0.99 with 95% confidence: the best is 0\.\d+"
+    ):
+        sure_cutoff_for(p, hit, user, 0.99)
+    with pytest.raises(ValueError, match="which a promise needs: there are 40 of 5 users"):
+        sure_cutoff_for(p[:40], hit[:40], user[:40], 0.5)
+    with pytest.raises(ValueError, match="confidence must be between 0 and 1"):
+        sure_cutoff_for(p, hit, user, 0.5, confidence=95)

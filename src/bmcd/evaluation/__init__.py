@@ -4,7 +4,7 @@ from bmcd.evaluation.calibration import Calibration
 from bmcd.evaluation.compare import Comparison, compare
 from bmcd.evaluation.evaluate import Evaluation, ItemCounts, evaluate
 from bmcd.evaluation.intervals import Interval, PairedDifference, paired_difference
-from bmcd.prediction.cutoffs import cutoff_for, cutoff_table
+from bmcd.prediction.cutoffs import cutoff_for, cutoff_table, sure_cutoff_for
 
 __all__ = [
     "Calibration",
@@ -18,4 +18,5 @@ __all__ = [
     "cutoff_table",
     "evaluate",
     "paired_difference",
+    "sure_cutoff_for",
 ]

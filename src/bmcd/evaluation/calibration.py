@@ -14,6 +14,9 @@ from bmcd.prediction.cutoffs import check_hits, cutoff_columns, cutoff_for, cuto
 
 Floats = NDArray[np.float64]
 
+# Groups of equally many recommendations in which promises are held against hits.
+GROUPS = 10
+
 
 def squared_errors(probability: Floats, hit: NDArray[np.bool_]) -> Floats:
     """Return the Brier score of each recommendation: (probability - hit)^2."""
@@ -78,6 +81,10 @@ class Calibration:
     """Mean over recommendations of |bin_probability - bin_hit_rate|."""
     log_score: float
     """Mean of -log(probability given to what happened), in nats; see `log_losses`."""
+    ece_at_k: float
+    """The same error in `GROUPS` groups of equally many recommendations, the least probable first."""
+    promise_gap: float
+    """Mean probability minus hit rate: above 0 the promises are too high."""
 
     @classmethod
     def of(cls, probability: ArrayLike, hit: ArrayLike, bin_width: float = 0.01) -> Calibration:
@@ -106,6 +113,8 @@ class Calibration:
             within_bin=float((deviation**2 - 2 * deviation * (h - rate[code])).mean()),
             expected_calibration_error=float(weight @ np.abs(mean_p - rate)),
             log_score=float(log_losses(p, h).mean()),
+            ece_at_k=float(np.abs(np.bincount(equal_groups(p), weights=p - h)).sum() / len(p)),
+            promise_gap=float((p - h).mean()),
         )
 
     @property
@@ -136,7 +145,7 @@ class Calibration:
         """Return all numbers but those of single recommendations, ready for JSON."""
         names = (
             *("bin_width", "mean_probability", "hit_rate", "brier", "reliability", "resolution"),
-            *("uncertainty", "within_bin", "expected_calibration_error", "log_score"),
+            *("uncertainty", "within_bin", "expected_calibration_error", "log_score", "ece_at_k", "promise_gap"),
         )
         numbers = {name: getattr(self, name) for name in names}
         cutoffs = _rows(cutoff_columns(self.probability, self.hit, None))
@@ -153,6 +162,17 @@ class Calibration:
         arrays = {"lower": self.lower, "upper": self.upper, "n": self.bin_n}
         arrays |= {"probability": self.bin_probability, "hit_rate": self.bin_hit_rate}
         return {name: array.tolist() for name, array in arrays.items()}
+
+
+def equal_groups(probability: Floats, n_groups: int = GROUPS) -> NDArray[np.int64]:
+    """Return the group of each recommendation when they are cut into equally many, the least probable first.
+
+    >>> equal_groups(np.array([0.3, 0.1, 0.2, 0.9]), 2).tolist()
+    [1, 0, 0, 1]
+    """
+    place = np.empty(len(probability), np.int64)
+    place[np.argsort(probability, kind="stable")] = np.arange(len(probability))
+    return place * n_groups // len(probability)
 
 
 def bin_edges(bin_width: float) -> Floats:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from bmcd.clicks.table import Clicks, Library
 from bmcd.errors import InputError, InputTypeError
 from bmcd.evaluation import metrics
-from bmcd.evaluation.calibration import Calibration, bin_edges, log_losses, squared_errors
+from bmcd.evaluation.calibration import GROUPS, Calibration, bin_edges, equal_groups, log_losses, squared_errors
 from bmcd.evaluation.intervals import Interval, bootstrap, percentiles
 from bmcd.evaluation.lists import read_k, read_lists
 from bmcd.evaluation.metrics import PerUser
@@ -34,7 +34,7 @@ MEASURES = (
     *("users_with_rare_share", "precision", "recall", "ndcg", "mrr"),
 )
 """The measures every evaluation has, in the order they are shown."""
-CALIBRATION_MEASURES = ("brier", "log_score", "expected_calibration_error")
+CALIBRATION_MEASURES = ("brier", "log_score", "expected_calibration_error", "ece_at_k", "promise_gap")
 """The measures shown below them when there are probabilities."""
 
 
@@ -121,29 +121,34 @@ class Evaluation:
     """How many items would have been a hit for each evaluated user."""
     per_user: Mapping[str, PerUser]
     """For each measure that has an interval, numerator and denominator of each evaluated user."""
+    groups: tuple[PerUser, ...]
+    """Of each group of `ece_at_k`, its part in that error; empty without probabilities."""
 
     def interval(self, measure: str, *, level: float = 0.95, resamples: int = 2000, seed: int = 0) -> Interval:
         """Return a measure with its bootstrap interval; see `intervals`."""
-        if measure not in self.per_user:
-            raise InputError(
-                f"{measure!r} has no interval; those that have: {listed(list(self.per_user), 20)}. See `intervals`."
-            )
+        if measure not in (names := self._with_interval()):
+            raise InputError(f"{measure!r} has no interval; those that have: {listed(names, 20)}. See `intervals`.")
         return self._intervals([measure], level, resamples, seed)[measure]
 
     def intervals(self, *, level: float = 0.95, resamples: int = 2000, seed: int = 0) -> dict[str, Interval]:
         """Return, for each measure that has one, its percentile interval over resamples of the users.
 
         Coverage, correct coverage and the expected calibration error have none: a resample holds only about 63 % of
-        the different users, so it covers fewer items, and its bins are noisier, than the users it stands for.
+        the different users, so it covers fewer items, and its bins are noisier, than the users it stands for. (That
+        of `ece_at_k` is for the groups as they are, which are few and large.)
         """
-        return self._intervals(list(self.per_user), level, resamples, seed)
+        return self._intervals(self._with_interval(), level, resamples, seed)
 
     def _intervals(self, names: list[str], level: float, resamples: int, seed: int) -> dict[str, Interval]:
-        draws = bootstrap([self.per_user[name] for name in names], resamples, seed)
-        return {
-            name: Interval(name, self.per_user[name].value, *percentiles(column, level), level)
-            for name, column in zip(names, draws.T, strict=True)
-        }
+        own = [name for name in names if name in self.per_user]
+        measures = [self.per_user[name] for name in own]
+        draws = bootstrap([*measures, *(self.groups if "ece_at_k" in names else ())], resamples, seed)
+        columns = dict(zip(own, draws.T, strict=False))
+        columns["ece_at_k"] = np.abs(draws[:, len(own) :]).sum(axis=1)
+        return {name: Interval(name, self.value(name), *percentiles(columns[name], level), level) for name in names}
+
+    def _with_interval(self) -> list[str]:
+        return [*self.per_user, *(["ece_at_k"] if self.groups else [])]
 
     def to_dict(self) -> dict[str, Any]:
         """Return all numbers, ready for JSON, without those of single users and items."""
@@ -245,6 +250,8 @@ def evaluate(
       brier                        0.2567
       log_score                    0.7068
       expected_calibration_error   0.5000
+      ece_at_k                     0.5000
+      promise_gap                 -0.1667
       (2 rare recommendations, to 2 users; rare: not among the 2 most clicked of 4 items)
     """
     if not isinstance(train, Clicks):
@@ -274,11 +281,14 @@ def evaluate(
         "mrr": metrics.mrr(lists, hit, evaluated),
     }
     values = {name: measure.value for name, measure in measures.items()}
-    calibration = None
+    calibration, gaps = None, []
     if lists.probability is not None:
         calibration = Calibration.of(lists.probability, hit, bin_width)
         measures["brier"] = metrics.per_row(squared_errors(lists.probability, hit), lists, n_users)
         measures["log_score"] = metrics.per_row(log_losses(lists.probability, hit), lists, n_users)
+        gap, group = lists.probability - hit, equal_groups(lists.probability)
+        measures["promise_gap"] = metrics.per_row(gap, lists, n_users)
+        gaps = [metrics.per_row(np.where(group == number, gap, 0.0), lists, n_users) for number in range(GROUPS)]
     per_user = {name: PerUser(*(term[evaluated] for term in measure)) for name, measure in measures.items()}
     return Evaluation(
         k=k,
@@ -298,6 +308,7 @@ def evaluate(
         users=train.users[evaluated],
         n_relevant=n_relevant[evaluated],
         per_user=MappingProxyType(per_user),
+        groups=tuple(PerUser(*(term[evaluated] for term in gap)) for gap in gaps),
     )
 
 

@@ -18,7 +18,7 @@ from bmcd.clicks.table import Clicks
 from bmcd.clusters.summary import ClusterSummaries
 from bmcd.errors import FitWarning, InputError
 from bmcd.prediction.answers import Answers, Options, Predictions
-from bmcd.prediction.cutoffs import cutoff_for, cutoff_table
+from bmcd.prediction.cutoffs import cutoff_for, cutoff_table, sure_cutoff_for
 from bmcd.prediction.predictor import DRAWS
 from bmcd.prediction.top_k import Lists, check_k, recommendation_frame
 from bmcd.prediction.truth import read_truth, was_clicked
@@ -241,16 +241,29 @@ class ProbabilityModel(BaseEstimator, ABC):  # type: ignore[misc]
         >>> model.cutoff_curve(simulation, k=5, cutoffs=[0, 0.3]).columns.tolist()
         ['cutoff', 'n', 'share', 'accuracy']
         """
-        return cutoff_table(*self._hits(test, k, options), cutoffs, library=self.clicks_.library)
+        probability, hit, _ = self._hits(test, k, options)
+        return cutoff_table(probability, hit, cutoffs, library=self.clicks_.library)
 
     def choose_cutoff(
-        self, test: Clicks | Simulation, hit_rate: float, k: int = 10, *, min_kept: int = 30, **options: Any
+        self,
+        test: Clicks | Simulation,
+        hit_rate: float,
+        k: int = 10,
+        *,
+        confidence: float | None = 0.95,
+        min_kept: int = 30,
+        **options: Any,
     ) -> float:
-        """Return the smallest `min_probability` with which what is kept has the wanted hit rate on ``test``.
+        """Return the smallest `min_probability` with which what is kept has at least the wanted hit rate.
 
-        An error says what can be reached if that cannot. It is chosen on these data: confirm it on others.
+        It does so with this confidence for other users like those of ``test``, although it is chosen on these: see
+        `bmcd.prediction.cutoffs.sure_cutoff_for`. With confidence None the hit rate is only that on these data, and
+        a little lower on others. If no cut-off will do, an error says what can be promised.
         """
-        return cutoff_for(*self._hits(test, k, options), hit_rate, min_kept=min_kept)
+        probability, hit, user = self._hits(test, k, options)
+        if confidence is None:
+            return cutoff_for(probability, hit, hit_rate, min_kept=min_kept)
+        return sure_cutoff_for(probability, hit, user, hit_rate, confidence=confidence, min_kept=min_kept)
 
     @property
     def converged_(self) -> bool:
@@ -331,13 +344,15 @@ class ProbabilityModel(BaseEstimator, ABC):  # type: ignore[misc]
             return self._answers.lists_of_all(k, options)
         return self._answers.lists(clicks, self._answers.rows(users), k, items, options)
 
-    def _hits(self, test: Clicks | Simulation, k: int, options: Any) -> tuple[Floats, NDArray[np.bool_]]:
-        """Return the probability of every recommendation, and whether it was a hit."""
+    def _hits(
+        self, test: Clicks | Simulation, k: int, options: Any
+    ) -> tuple[Floats, NDArray[np.bool_], NDArray[np.int64]]:
+        """Return the probability of every recommendation, whether it was a hit, and the row of its user."""
         lists, clicks = self.lists(k, **options), self.clicks_with_users()
         rows, places = np.nonzero(lists.items >= 0)
         user = self._answers.rows(options.get("users"))[rows]
         hit = was_clicked(read_truth(test, clicks, k), user, lists.items[rows, places])
-        return lists.values["probability"][rows, places], hit
+        return lists.values["probability"][rows, places], hit, user
 
 
 def _check_probability(value: float | None) -> float | None:

@@ -14,6 +14,8 @@ Floats = NDArray[np.float64]
 
 # Cut-offs of the paper's tables are multiples of this.
 CUTOFF_STEP = 0.05
+# For a promise: cut-offs that are looked at, users it needs, and draws of what chance alone does.
+CANDIDATES, FEWEST_USERS, RESAMPLES = 101, 30, 2000
 
 
 def cutoff_table(
@@ -42,7 +44,7 @@ def cutoff_for(probability: ArrayLike, hit: ArrayLike, hit_rate: float, *, min_k
     Of all cut-offs (the probabilities themselves) that keep at least `min_kept` recommendations, it is the one that
     keeps the most while their accuracy is at least `hit_rate`; 0.0 when all of them together reach it already.
     Few recommendations can be all hits by luck, which is why `min_kept` matters. The cut-off is chosen on these
-    data, so the hit rate on others will be a little lower: choose on one part of the users, confirm on another.
+    data, so the hit rate on others will be a little lower: `sure_cutoff_for` allows for that.
 
     When no cut-off reaches the wanted hit rate this is an error that says what can be reached, and not None, which
     as a `min_probability` would mean no cut-off at all.
@@ -51,8 +53,7 @@ def cutoff_for(probability: ArrayLike, hit: ArrayLike, hit_rate: float, *, min_k
     0.2
     """
     p, h = check_hits(probability, hit)
-    if not 0 <= hit_rate <= 1:
-        raise InputError(f"hit_rate must be between 0 and 1, but it is {hit_rate}.")
+    _check_rate(hit_rate, "hit_rate")
     if not 1 <= min_kept <= len(p):
         raise InputError(
             f"min_kept must be 1 to {len(p)}, the number of recommendations given, but it is {min_kept}."
@@ -71,6 +72,81 @@ def cutoff_for(probability: ArrayLike, hit: ArrayLike, hit_rate: float, *, min_k
             f"(at least {min_kept:,} must be kept). Ask for less."
         )
     return 0.0 if good[-1] == len(p) - 1 else float(p[order[good[-1]]])
+
+
+def sure_cutoff_for(
+    probability: ArrayLike,
+    hit: ArrayLike,
+    user: ArrayLike,
+    hit_rate: float,
+    *,
+    confidence: float = 0.95,
+    min_kept: int = 30,
+    seed: int = 0,
+) -> float:
+    """Return the smallest cut-off whose hit rate is at least the wanted one, with this confidence.
+
+    The hit rate is that of other users like these, and the promise holds although the cut-off is chosen on these
+    data: the bound is for all cut-offs at once. For each it looks at what every user adds to hits - hit_rate x
+    recommendations, as a sum over its own standard error. The sum that chance alone would exceed somewhere is found
+    by giving the users random signs and sizes (a Gaussian multiplier bootstrap); a cut-off is good if its sum is
+    larger. Users, not recommendations, are what is random: those of one user hang together.
+
+    Up to `CANDIDATES` cut-offs are looked at, which keep at least ``min_kept`` recommendations of at least
+    `FEWEST_USERS` users. When none is good this is an error that says what can be promised.
+
+    >>> rng = np.random.default_rng(1)
+    >>> p, user = rng.random(4000), np.repeat(np.arange(400), 10)
+    >>> cut = sure_cutoff_for(p, rng.random(4000) < p, user, 0.7)
+    >>> 0.4 < cut < 0.5  # what lies above 0.4 has a hit rate of 0.7
+    True
+    """
+    p, h = check_hits(probability, hit)
+    _check_rate(hit_rate, "hit_rate")
+    if not 0 < confidence < 1:
+        raise InputError(f"confidence must be between 0 and 1, like 0.95, but it is {confidence}.")
+    _, who = np.unique(np.asarray(user), return_inverse=True)
+    n_users = int(who.max()) + 1
+    cuts = np.unique(np.quantile(p, np.linspace(0, 1, CANDIDATES), method="lower"))
+    kept, hits = (np.zeros((n_users, len(cuts))) for _ in range(2))
+    last = np.searchsorted(cuts, p, side="right") - 1  # the largest cut-off that keeps it
+    np.add.at(kept, (who, last), 1.0)
+    np.add.at(hits, (who[h], last[h]), 1.0)
+    kept, hits = (np.cumsum(of[:, ::-1], axis=1)[:, ::-1] for of in (kept, hits))
+    enough = (kept.sum(axis=0) >= min_kept) & ((kept > 0).sum(axis=0) >= FEWEST_USERS)
+    if not enough.any():
+        raise InputError(
+            f"no cut-off keeps {min_kept:,} recommendations of {FEWEST_USERS} users, which a promise needs: there "
+            f"are {len(p):,} of {n_users:,} users. Ask without confidence (None), or give more test clicks."
+        )
+    cuts, kept, hits = cuts[enough], kept[:, enough], hits[:, enough]
+    rate = hits.sum(axis=0) / kept.sum(axis=0)
+    limit, sums = _chance_limit(hits - hit_rate * kept, confidence, seed)
+    if (good := np.flatnonzero(sums > limit)).size:
+        return 0.0 if good[0] == 0 and cuts[0] == p.min() else float(cuts[good[0]])
+    spread = np.sqrt(((hits - rate * kept) ** 2).sum(axis=0)) / kept.sum(axis=0)
+    sure = rate - limit * spread
+    best = int(sure.argmax())
+    raise InputError(
+        f"no cut-off has a hit rate of {hit_rate:g} with {confidence:.0%} confidence: the best is "
+        f"{cuts[best]:.4f}, with a hit rate of {rate[best]:.4f} here and, to be sure, at least "
+        f"{max(sure[best], 0.0):.4f}; it keeps "
+        f"{int(kept[:, best].sum()):,} of {len(p):,} recommendations. Ask for less, or give more test clicks."
+    )
+
+
+def _chance_limit(terms: Floats, confidence: float, seed: int) -> tuple[float, Floats]:
+    """Return what chance alone stays below in every column, and the sums of the columns over their standard errors.
+
+    ``terms`` has what each user adds, [user, cut-off].
+    """
+    scale = np.maximum(np.sqrt((terms**2).sum(axis=0)), 1e-300)
+    sums = terms.sum(axis=0) / scale
+    own = terms - terms.mean(axis=0)
+    own /= np.maximum(np.sqrt((own**2).sum(axis=0)), 1e-300)
+    rng = np.random.default_rng(seed)
+    largest = [(rng.standard_normal((100, len(own))) @ own).max(axis=1) for _ in range(RESAMPLES // 100)]
+    return float(np.quantile(np.concatenate(largest), confidence)), sums
 
 
 def cutoff_columns(p: Floats, h: NDArray[np.bool_], cutoffs: ArrayLike | None) -> dict[str, list[Any]]:
@@ -105,6 +181,11 @@ def check_hits(probability: ArrayLike, hit: ArrayLike) -> tuple[Floats, NDArray[
     if not np.isin(h, (0, 1)).all():
         raise InputError("hit must be True or False (or 1 or 0) for each recommendation.")
     return p, h.astype(np.bool_)
+
+
+def _check_rate(value: float, name: str) -> None:
+    if not 0 <= value <= 1:
+        raise InputError(f"{name} must be between 0 and 1, but it is {value}.")
 
 
 def wilson(hits: ArrayLike, n: ArrayLike, level: float = 0.95) -> tuple[Floats, Floats]:
