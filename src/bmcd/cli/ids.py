@@ -21,7 +21,7 @@ def own_ids(wanted: list[str], known: NDArray[Any], what: str, hint: str) -> lis
     >>> own_ids(["12", "7"], np.array([7, 12]), "user", "")
     [12, 7]
     """
-    from bmcd.clicks.table import positions
+    from bmcd.clicks.ids import positions
 
     by_text = texts_of(known)
     found = [by_text.get(text, text) for text in wanted]
@@ -33,7 +33,7 @@ def as_known(test: Clicks, known: Clicks) -> Clicks:
     """The test clicks in the ids of the model, where they read the same."""
     from dataclasses import replace
 
-    from bmcd.clicks.frames import objects
+    from bmcd.clicks.ids import objects
 
     hint = "Leave them out of the test clicks: the model was not fitted to them."
     ids = []

@@ -121,7 +121,7 @@ def hold_out_clicks(clicks: Clicks, seed: int) -> tuple[Clicks, NDArray[np.int64
         )
     new_starts = np.concatenate(([0], np.cumsum(~taken)))[starts]
     parts = (clicks.matrix.data[~taken], clicks.matrix.indices[~taken], new_starts)
-    left = replace(clicks, matrix=sparse.csr_array(parts, shape=clicks.matrix.shape))
+    left = replace(clicks, matrix=sparse.csr_array(parts, shape=clicks.matrix.shape), times=None)
     return left, np.stack([user[taken], clicks.matrix.indices[taken]], axis=1).astype(np.int64)
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from bmcd.clicks.frames import objects
+from bmcd.clicks.ids import objects
 from bmcd.clicks.table import Clicks
 from bmcd.errors import InputError
 from bmcd.sampling.draws import ChainDraws
