@@ -41,6 +41,6 @@ def wrong_header(header: Sequence[str], wanted: Mapping[str, str]) -> WrongColum
 
 def _likely(header: Sequence[str], argument: str, wanted: Mapping[str, str]) -> str:
     """Return a column that may be the one meant, for an example."""
-    left = [name for name in header if name and name not in wanted.values()] or ["..."]
+    left = [name for name in header if 0 < len(name) < 40 and name not in wanted.values()] or ["..."]
     role = argument.removesuffix("_column").removeprefix("title_")
     return next((name for name in left if role in name.lower()), left[0])

@@ -91,7 +91,8 @@ def read_clicks(
     check_missing(missing)
     if library not in LIBRARIES:
         raise ClicksError(f"library must be one of {listed(list(map(repr, LIBRARIES)))}, not {shown(library)}.")
-    import_optional(library, needed_by=f"library={library!r}")
+    if library == "polars":  # the others are always there
+        import_optional(library, needed_by="library='polars'")
     wanted = {"user": user, "item": item, "title_column": title_column, "time_column": time_column}
     names = {argument: name for argument, name in wanted.items() if name is not None}
     file, steps = os.fsdecode(path), list[str]()
