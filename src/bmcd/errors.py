@@ -45,8 +45,8 @@ __all__ = [
 class Option:
     """An argument that a message advises: its name, the value to give it, and whether it is a method to call.
 
-    >>> print(Option("unknown", "ignore"), Option("at_least", 6, call=True), Option("delimiter"))
-    unknown='ignore' at_least(6) delimiter=
+    >>> print(Option("unknown", "ignore"), Option("at_least", 6, call=True), Option("max_time"))
+    unknown='ignore' at_least(6) max_time
     """
 
     name: str
@@ -56,7 +56,7 @@ class Option:
     def __str__(self) -> str:
         if self.call:
             return f"{self.name}({self.value!r})"
-        return f"{self.name}=" + ("" if self.value is None else repr(self.value))
+        return self.name if self.value is None else f"{self.name}={self.value!r}"
 
 
 class Message(str):
