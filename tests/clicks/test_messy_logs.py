@@ -116,11 +116,9 @@ def test_blanks_around_ids_are_stripped_and_said(write):
             "blanks around 2 item ids stripped: 'SKU-1 ', '\\tSKU-2\\xa0'",
             "1 repeated clicks collapsed",
         )
-    clicks = Clicks.from_matrix([[1, 1]], items=["a ", "b"])
-    assert clicks.items.tolist() == ["a", "b"]
-    assert clicks.history == ("blanks around 1 item ids stripped: 'a '",)
-    with pytest.raises(ClicksError, match="the item id 'a' is given more than once"):
-        Clicks.from_matrix([[1, 1]], items=["a ", "a"])
+    given = Clicks.from_matrix([[1, 1]], items=["a ", "a"], titles={"a ": "A", "a": "B"})
+    assert given.items.tolist() == ["a ", "a"]  # one by one, they are the caller's own
+    assert given.titles.tolist() == ["A", "B"]
 
 
 def test_blanks_do_not_keep_a_column_from_being_numbers(write):

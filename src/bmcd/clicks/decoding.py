@@ -25,15 +25,17 @@ MARKS = {
     codecs.BOM_UTF16_BE: "utf-16-be",
 }
 LONGEST_MARK = 4
+DELIMITERS = ",;\t|"
 
 
 class TextFile:
     """A text file whose encoding is that of its byte-order mark, or else the one given, or else UTF-8.
 
-    `delimiter` is only for the column in errors; `by_mark` is the encoding that the mark shows, once it is read.
+    `delimiter` is only for the column in errors; as long as it is not known, the most frequent one is taken.
+    `by_mark` is the encoding that the mark shows, once it is read.
     """
 
-    def __init__(self, file: str, encoding: str | None = None, delimiter: str = ",") -> None:
+    def __init__(self, file: str, encoding: str | None = None, delimiter: str | None = None) -> None:
         self.file, self.encoding, self.delimiter = file, _checked(encoding), delimiter
         self.by_mark: str | None = None
 
@@ -87,7 +89,8 @@ class TextFile:
         begin = block.rfind(b"\n", 0, at) + 1
         # Delimiters inside quotes do not count.
         before = re.sub('"[^"]*"?', "", block[begin:at].decode(errors="replace"))
-        line, column = done + block.count(b"\n", 0, at) + 1, before.count(self.delimiter) + 1
+        mark = self.delimiter or max(DELIMITERS, key=block[:at].decode(errors="replace").count)
+        line, column = done + block.count(b"\n", 0, at) + 1, before.count(mark) + 1
         where = f"byte {at - begin + 1} of the line "
         reason = _no_text(block) if text else _not_utf8(block[at])
         raise ClicksError(Message(where, reason), file=self.file, line=line, column=column)

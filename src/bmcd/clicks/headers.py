@@ -10,6 +10,13 @@ from bmcd.system.text import listed, shown
 
 # From all columns of a file to those wanted, by the argument that names each.
 Names = Callable[[list[str]], dict[str, str]]
+# What such columns are often called.
+OFTEN = {
+    "user": ("user", "customer", "client", "visitor", "session", "who"),
+    "item": ("item", "product", "article", "sku", "what"),
+    "title": ("title", "name", "label"),
+    "time": ("time", "date", "when", "stamp"),
+}
 
 
 class WrongColumn(NamedTuple):
@@ -43,4 +50,4 @@ def _likely(header: Sequence[str], argument: str, wanted: Mapping[str, str]) -> 
     """Return a column that may be the one meant, for an example."""
     left = [name for name in header if 0 < len(name) < 40 and name not in wanted.values()] or ["..."]
     role = argument.removesuffix("_column").removeprefix("title_")
-    return next((name for name in left if role in name.lower()), left[0])
+    return next((name for name in left if any(word in name.lower() for word in OFTEN[role])), left[0])

@@ -95,7 +95,7 @@ def distinct(values: list[Any], what: str, length: int) -> Coded:
     """Return the ids given for one side of a matrix, which must be as many and all different."""
     if len(values) != length:
         raise ClicksError(f"the matrix has {length} {what}s, but {len(values)} {what} ids were given.")
-    column = strip(encode(objects(values), what, advice=f"Every {what} of the matrix needs an id."))
+    column = encode(objects(values), what, advice=f"Every {what} of the matrix needs an id.")
     if len(column.ids) < length:
         twice = column.ids[np.bincount(column.codes).argmax()]
         raise ClicksError(f"the {what} id {shown(twice)} is given more than once. Ids must differ.", column=what)

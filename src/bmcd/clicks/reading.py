@@ -125,7 +125,7 @@ def read_clicks(
             return clicks.with_titles(frame, item=own, title=text).with_steps(*steps)
         table = TextTable(file, columns, usual, delimiter, encoding)
         found = titles_of_text(table, whole=clicks.items.dtype != object)
-        return clicks.with_steps(*table.steps, *steps).with_titles(found)
+        return clicks.with_steps(*(f"titles: {step}" for step in table.steps), *steps).with_titles(found)
 
 
 def _usual_delimiter(file: str, given: str | None) -> str | None:

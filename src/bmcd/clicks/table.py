@@ -34,7 +34,7 @@ class Clicks:
     none (`titled` is False) its id stands in. `times` go with the clicks as they stand in `matrix`, if they are
     known: numbers or dates; only their order matters. `history` says in plain words everything that was done, and
     `library` is that in which answers are given, pandas, polars or pyarrow: that of the frame they came from.
-    Text ids have no blanks around them. Two `Clicks` are equal when users, items, clicks and titles are; the rest
+    Two `Clicks` are equal when users, items, clicks and titles are; the rest
     may differ.
 
     >>> clicks = Clicks.from_matrix([[1, 1, 0], [0, 1, 1]], users=["ann", "bob"])
@@ -371,7 +371,9 @@ class Clicks:
             n_repeated=self.n_repeated,
             history=self.history,
             n_dropped=self.n_dropped,
-            times=None if self.times is None or not self.n_clicks else (self.times.min(), self.times.max()),
+            times=None
+            if self.times is None or not self.n_clicks
+            else (self.times.min().item(), self.times.max().item()),
         )
 
     def __repr__(self) -> str:

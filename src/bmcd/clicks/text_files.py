@@ -7,11 +7,10 @@ import io
 from collections.abc import Iterator
 from itertools import chain
 
-from bmcd.clicks.decoding import CHUNK, TextFile
+from bmcd.clicks.decoding import CHUNK, DELIMITERS, TextFile
 from bmcd.clicks.headers import Names, wrong_header
 from bmcd.errors import ClicksError
 
-OTHERS = ";\t|,"
 CSV_ERRORS = {
     "unexpected end": "a quote opened in this row is never closed. Close it, or double it within an id.",
     "field larger": "a field is longer than csv.field_size_limit(). Is a quote opened here never closed?",
@@ -32,7 +31,7 @@ class TextTable:
         self, file: str, names: Names, usual: str, delimiter: str | None = None, encoding: str | None = None
     ) -> None:
         self.file, self.names, self.usual, self.delimiter = file, names, usual, delimiter
-        self.text = TextFile(file, encoding, delimiter or usual)
+        self.text = TextFile(file, encoding, delimiter)
         self.wanted: dict[str, str] = {}
         self.positions: list[int] = []
         self.steps: list[str] = []
@@ -93,7 +92,7 @@ class TextTable:
     def _recognised(self, text: str) -> str:
         """Return the delimiter of the header: the usual one, unless another is clearly meant."""
         headers: dict[str, list[str]] = {
-            mark: header for mark in dict.fromkeys((self.usual, *OTHERS)) if (header := _header(text, mark))
+            mark: header for mark in dict.fromkeys((self.usual, *DELIMITERS)) if (header := _header(text, mark))
         }
 
         def fits(header: list[str]) -> bool:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bmcd.clicks.frames import column_names, columns
-from bmcd.clicks.ids import Coded, encode, objects, strip
+from bmcd.clicks.ids import Coded, encode, objects
 from bmcd.errors import ClicksError
 from bmcd.system.text import shown
 
@@ -24,12 +24,13 @@ def titles_for(
     """
     # NaN is what frames write, and dicts made of them hold, where there is no text.
     texts = {key: str(text) for key, text in titles.items() if text is not None and text == text}
-    # Blanks around ids are stripped, and must not keep a title from its item.
-    named = {key.strip() if isinstance(key, str) else key: text for key, text in texts.items() if text.strip()}
+    # Blanks around the ids of logs are stripped, and must not keep a title from its item.
+    own = items.tolist()
+    known = set(own)
+    named = {_as_known(key, known): text for key, text in texts.items() if text.strip()}
     for key, text in named.items():
         if not _is_unicode(text):
             raise ClicksError(f"the title of item {shown(key)} is not valid Unicode: {shown(text)}.")
-    own = items.tolist()
     titled = np.array([key in named for key in own])
     if not titled.any():
         example = f"{shown(next(iter(named)))} against {shown(own[0])}" if named else "there are none"
@@ -37,6 +38,10 @@ def titles_for(
     unused = len(named) - int(titled.sum())
     steps = [f"{unused} titles of items nobody clicked left out"] if unused else []
     return objects([named.get(key, str(key)) for key in own]), titled, steps
+
+
+def _as_known(key: Any, known: set[Any]) -> Any:
+    return key.strip() if isinstance(key, str) and key not in known else key
 
 
 def titles_of_frame(
@@ -50,7 +55,7 @@ def titles_of_frame(
 
     item, title, steps = title_columns(column_names(frame), item, title, usual)
     ids, texts = columns(frame, item, title)
-    own = strip(encode(ids, item, advice="Every title needs an item."))
+    own = encode(ids, item, advice="Every title needs an item.")
     found: dict[int, str] = {}
     for row in np.flatnonzero(~pd.isna(texts)).tolist():
         text = str(texts[row])

@@ -100,7 +100,8 @@ def check_distance(distance: str, rank_scale: ArrayLike = "linear") -> None:
     is_linear = isinstance(rank_scale, str) and rank_scale == "linear"
     if distance != "footrule" and not is_linear:
         said = (
-            f"the rank scale is {rank_scale!r} but the distance is {distance!r}: only the footrule has one; leave "
+            f"the rank scale is {rank_scale!r} but the distance is {distance!r}: "
+            "only the footrule has a rank scale; leave "
         )
         raise InputError(Message(said, Option("rank_scale", "linear"), " or use ", Option("distance", "footrule")))
 
