@@ -30,7 +30,7 @@ NAMES = {
     "unknown": "--ignore-unknown",
 }
 FLAGS = ("--ignore-unknown",)
-# The options of the command that runs, and those of `bmcd fit`.
+# The options of the command that runs and, if it takes a model, those of `bmcd fit`, which made it.
 known: ContextVar[tuple[frozenset[str], frozenset[str]]] = ContextVar("known", default=(frozenset(), frozenset()))
 
 
@@ -48,13 +48,14 @@ class Commands(TyperGroup):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Find the command that is asked for."""
-        found = super().resolve_command(ctx, args)
-        known.set((_options(found[1]), _options(self.commands.get("fit"))))
+        found: Any = super().resolve_command(ctx, args)
+        takes_model = any(param.name == "model" for param in found[1].params)
+        known.set((_options(found[1]), _options(self.commands["fit"]) if takes_model else frozenset()))
         return found
 
 
 def _options(command: Any) -> frozenset[str]:
-    return frozenset(name for param in getattr(command, "params", ()) for name in param.opts)
+    return frozenset(name for param in command.params for name in param.opts)
 
 
 @contextmanager
@@ -88,7 +89,7 @@ def is_expected(error: Exception) -> bool:
 
 
 def as_options(text: str) -> str:
-    """Say a message in options of the command line: of the command that runs, or else of `bmcd fit`.
+    """Say a message in options of the command line: of the command that runs, or of the fit of its model.
 
     >>> _ = known.set((frozenset(["--draws"]), frozenset()))
     >>> as_options(Message("Ask for more draws, such as ", Option("draws", 200), "."))
@@ -105,7 +106,7 @@ def _told(option: Option) -> str:
     own, of_fit = known.get()
     if name in own:
         return words
-    # Advice about a fit may come up when its model is used; what no command has is left in Python's words.
+    # Advice about a fit may come up when its model is used. Else Python's words, which are those of config files.
     return f"bmcd fit {words}" if name in of_fit else str(option)
 
 
