@@ -5,12 +5,16 @@ wrong, where, and what to do, and the command line shows it in one line. Any oth
 package is a bug, and its traceback is wanted. A model that is asked before it was fitted raises scikit-learn's own
 `NotFittedError`, as every estimator does.
 
+A message that advises an argument is a `Message` with an `Option` in it. It reads as Python would write the
+argument; the command line, which may have another name for it, finds it there as data.
+
 >>> issubclass(ClicksError, BmcdError), issubclass(ClicksError, ValueError)
 (True, True)
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 __all__ = [
@@ -27,13 +31,56 @@ __all__ = [
     "InputTypeError",
     "Interrupted",
     "JavaError",
+    "Message",
     "MissingPackageError",
+    "Option",
     "OutputError",
     "StoreError",
     "StoreWarning",
     "TimeBudgetError",
     "UnknownIdError",
 ]
+
+
+@dataclass(frozen=True)
+class Option:
+    """An argument that a message advises: its name, the value to give it, and whether it is a method to call.
+
+    >>> print(Option("unknown", "ignore"), Option("at_least", 6, call=True), Option("max_time"))
+    unknown='ignore' at_least(6) max_time
+    """
+
+    name: str
+    value: Any = None
+    call: bool = False
+
+    def __str__(self) -> str:
+        if self.call:
+            return f"{self.name}({self.value!r})"
+        return self.name if self.value is None else f"{self.name}={self.value!r}"
+
+
+class Message(str):
+    """Text put together from `parts`, some of which are options; a message may be a part of another.
+
+    >>> inner = Message("say ", Option("unknown", "ignore"))
+    >>> Message("Leave them out, or ", inner, ".")
+    "Leave them out, or say unknown='ignore'."
+    >>> Message("Leave them out, or ", inner, ".").parts[2]
+    Option(name='unknown', value='ignore', call=False)
+    """
+
+    parts: tuple[str | Option, ...]
+
+    def __new__(cls, *parts: str | Option) -> Message:
+        """Join the parts."""
+        flat = tuple(one for part in parts for one in (part.parts if isinstance(part, Message) else (part,)))
+        message = super().__new__(cls, "".join(map(str, flat)))
+        message.parts = flat
+        return message
+
+    def __reduce__(self) -> tuple[type[Message], tuple[str | Option, ...]]:
+        return Message, self.parts
 
 
 class BmcdError(Exception):
@@ -70,7 +117,7 @@ class ClicksError(InputError):
         places = (("line", line), ("row", row), ("column", column))
         place += [f"{word} {number}" for word, number in places if number is not None]
         where = ", ".join(place) + (f" ({name[:40]})" if name is not None else "")
-        super().__init__(f"{where}: {reason}" if where else reason)
+        super().__init__(Message(f"{where}: ", reason) if where else reason)
 
 
 class UnknownIdError(InputError, KeyError):

@@ -113,3 +113,22 @@ def test_priors_can_be_written_down(tmp_path):
     assert read_config(tmp_path / "out" / "config.json")["models"]["BMCD"]["options"]["priors"]["rate"] == 0.1
     again = run_config(tmp_path / "out" / "config.json")
     pd.testing.assert_frame_equal(without_seconds(again.table), without_seconds(first.table))
+
+
+def test_a_file_is_read_and_split_as_the_config_says(tmp_path, run):
+    clicks = example_clicks().at_least(4)
+    frame = clicks.to_frame("pandas")
+    frame["when"] = range(len(frame), 0, -1)
+    text = frame.to_csv(sep="|", index=False) + "|i01|5\n"
+    (tmp_path / "log.txt").write_text(text.replace("item", "artículo"), encoding="latin-1")
+    data = {"file": "log.txt", "item": "artículo", "delimiter": "|", "encoding": "latin-1", "time_column": "when"}
+    data |= {"hold_out": 2, "by": "time", "keep": 2, "too_few": "drop"}
+    path = tmp_path / "study.json"
+    path.write_text(json.dumps({"k": 2, "data": data, "models": {"Popularity": {}}}))
+    refused = run("compare", path)
+    assert refused.code == 1
+    assert "Leave out those without it with missing='drop'." in refused.err  # a key of the config
+    path.write_text(json.dumps({"k": 2, "data": data | {"missing": "drop"}, "models": {"Popularity": {}}}))
+    first = run_config(path)
+    want = bmcd.Clicks.from_frame(frame, time_column="when").hold_out(2, by="time", keep=2, too_few="drop")
+    assert (first.train, first.test) == want

@@ -88,23 +88,33 @@ def test_other_distances(run, folder, tmp_path, tiny):
     assert run("recommend", path, "-k", 3, "--json").json()["n_rows"] > 0
     found = run("recommend", path, "-k", 4)
     assert found.code == 1
-    assert "count_k" in found.err
+    assert "for k = 3, 5, not for 4: fit again with bmcd fit --count-k 4, or the footrule." in found.err
+    refused = run("fit", folder / "numbers.csv", "-o", path, *options, "--rank-scale", "log")
+    assert "leave --rank-scale linear or use --distance footrule" in refused.err
 
 
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("user,item\nann,7\n,8\n", "line 3, column 1 (user): the user id is empty"),
+        (
+            "user,item\nann,7\n,8\n",
+            "line 3, column 1 (user): the user id is empty. Every row needs a user and an item. Leave out those "
+            "without it with --missing drop.",
+        ),
         ("user,item\nann,7\nbob\n", "line 3: there are 1 fields"),
-        ("user;item\nann;7\n", "pass --delimiter ';'"),
+        ("user item\nann 7\n", 'say what stands between them: --delimiter "|".'),
+        ("user,item\nann,7\nzo\udce9,8\n", "or say what it is: --encoding latin-1 is common."),
         ("user,item\n", "there are no rows"),
         ("", "the file is empty"),
-        ("customer,article\nann,7\n", "there is no column 'user'"),
+        (
+            "what,who\nann,7\n",
+            "there is no column 'user'; the columns are 'what', 'who'. Say which one it is: --user-column who.",
+        ),
         ("user,item\nann,\x1b[31m\nann,8\n", "n_clusters must lie between 1 and the number of users, 1"),
     ],
 )
 def test_bad_clicks_are_one_line(refused, tmp_path, text, said, tiny):
-    (tmp_path / "clicks.csv").write_text(text)
+    (tmp_path / "clicks.csv").write_text(text, errors="surrogateescape")
     if "n_clusters" in said:  # found out by the fit itself, when the summary stands on standard output already
         said, tiny = "no user has at least 9 clicks", (*tiny, "--at-least", "9")
     assert said in refused("fit", tmp_path / "clicks.csv", "-o", tmp_path / "m.bmcd", *tiny)

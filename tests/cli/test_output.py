@@ -11,7 +11,7 @@ import pytest
 from bmcd.cli import output
 from bmcd.cli.ids import ids_in, ids_of_file, texts_of
 from bmcd.cli.output import check_output, plain, write_frame
-from bmcd.clicks.frames import objects
+from bmcd.clicks.ids import objects
 from bmcd.errors import ClicksError, OutputError
 from bmcd.system.files import write_json
 

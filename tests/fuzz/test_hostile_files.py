@@ -213,11 +213,33 @@ def plain_clicks(text: str, delimiter: str) -> list[tuple[str, str]] | int | Non
         elif len(fields) != len(header):
             return line
         else:
-            click = (fields[header.index("user")], fields[header.index("item")])
-            if not click[0].strip() or not click[1].strip():
+            click = (fields[header.index("user")].strip(), fields[header.index("item")].strip())
+            if not all(click):
                 return line
             clicks.append(click)
     return clicks or None
+
+
+def plain_delimiter(text: str, usual: str) -> str:
+    """Give the delimiter with which the header has both columns or, if it is none of them, more than one."""
+    headers = {}
+    for mark in ",;\t|":
+        rows = (fields for _, fields in plain_rows(text, mark))
+        first = next((row for row in rows if row is None or any(map(str.strip, row))), None) or [""]
+        headers[mark] = [name.strip() for name in first] if max(map(len, first)) <= csv.field_size_limit() else [""]
+    having = [mark for mark, header in headers.items() if {"user", "item"} <= set(header)]
+    if usual in having:
+        return usual
+    if not having and len(headers[usual]) == 1:
+        having = [mark for mark, header in headers.items() if len(header) > 1]
+    return having[0] if len(having) == 1 else usual
+
+
+def plain_text(data: bytes) -> str:
+    for mark, encoding in ((b"\xff\xfe\0\0", "utf-32"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16")):
+        if data.startswith(mark):
+            return data.decode(encoding)
+    return data.decode("utf-8-sig")
 
 
 def unpacked(kind: str, data: bytes) -> bytes | None:
@@ -251,15 +273,15 @@ def check(path: Path, kind: str, data: bytes) -> bool:
         assert len(set(clicks.items.tolist())) == clicks.n_items
     if kind.startswith(".parquet"):
         return clicks is not None
-    text = unpacked(kind, data)
-    if text is None:
+    whole = unpacked(kind, data)
+    if whole is None:
         assert error is not None
         return False
-    text = text.removeprefix(b"\xef\xbb\xbf")
     try:
-        if b"\0" in text:
-            raise UnicodeDecodeError("utf-8", text, 0, 1, "NUL")
-        expected = plain_clicks(text.decode(), "\t" if kind == ".tsv" else ",")
+        text = plain_text(whole)
+        if "\0" in text:
+            raise UnicodeDecodeError("utf-8", whole, 0, 1, "NUL")
+        expected = plain_clicks(text, plain_delimiter(text, "\t" if kind == ".tsv" else ","))
     except UnicodeDecodeError:
         assert error is not None
         assert error.line is not None
@@ -298,6 +320,7 @@ def test_the_plain_parser_knows_the_rules() -> None:
     assert list(plain_rows('user,item\r\n"a\nb","c""d"\ne"f,', ",")) == rows
     assert plain_clicks("user,item\na,b\n\n \na,b\nc,d", ",") == [("a", "b"), ("a", "b"), ("c", "d")]
     assert plain_clicks('user,item\na,b\nc,"d\n', ",") == 3
+    assert [plain_delimiter(text, ",") for text in ("user;item", "user,item;x", "a;b", "a;b\tc")] == [*";,;,"]
     assert plain_clicks("user,item\na,b\nc, \n", ",") == 3
     assert plain_clicks("user,item\n", ",") is None
     assert plain_clicks("user,item\na\rb,c", ",") == 2

@@ -21,6 +21,7 @@ from bmcd.cli.fit import fit
 from bmcd.cli.recommend import recommend
 from bmcd.cli.report import report
 from bmcd.cli.simulate import simulate
+from bmcd.cli.split import split
 
 app = typer.Typer(
     cls=Commands,
@@ -49,6 +50,7 @@ def main(
 for command, example in (
     (demo, "bmcd demo"),
     (simulate, "bmcd simulate -o clicks.csv --users 500 --truth truth.csv"),
+    (split, "bmcd split clicks.csv --train train.csv --test test.csv -k 5 --by time"),
     (fit, "bmcd fit clicks.csv -o model.bmcd --titles items.csv --clusters 8"),
     (recommend, "bmcd recommend model.bmcd -k 5 -o recommendations.csv"),
     (evaluate, "bmcd evaluate model.bmcd test.csv -k 10 --hit-rate 0.5"),

@@ -41,9 +41,15 @@ COMPARE_KEYS = ("against", "level", "resamples", "n_popular")
 KEYS = ("k", "seed", *COMPARE_KEYS, "data", "tuning", "models")
 # Written into the config.json beside a result, which can be run again.
 RECORDED = ("train", "test", "versions")
+# What says how a file is to be read, as in `read_clicks`.
+READING_KEYS = (
+    *("user", "item", "title", "title_item", "title_column", "time_column"),
+    *("missing", "delimiter", "encoding", "text_ids"),
+)
+HOLDING_OUT_KEYS = ("by", "keep", "too_few")
 DATA_KEYS = (
-    *("dataset", "simulate", "file", "user", "item", "titles"),
-    *("most_clicked", "at_least", "hold_out", "seed"),
+    *("dataset", "simulate", "file", "titles", *READING_KEYS),
+    *("most_clicked", "at_least", "hold_out", *HOLDING_OUT_KEYS, "seed"),
 )
 MODEL_KEYS = ("class", "options", "grid", "fit", "fitted_before")
 TUNING_KEYS = ("folds", "k")
@@ -132,16 +138,17 @@ def load_data(data: Mapping[str, Any], seed: int, folder: Path) -> tuple[Clicks,
     else:
         from bmcd.clicks.reading import read_clicks
 
-        columns = {key: data[key] for key in ("user", "item") if key in data}
+        options = {key: data[key] for key in READING_KEYS if key in data}
         titles = folder / data["titles"] if "titles" in data else None
-        clicks = read_clicks(folder / data["file"], titles=titles, **columns)
+        clicks = read_clicks(folder / data["file"], titles=titles, **options)
     if "hold_out" not in data:
         raise ConfigError("[data] has no hold_out: how many clicks of each user to test on.")
     if "most_clicked" in data:
         clicks = clicks.most_clicked(data["most_clicked"])
     if "at_least" in data:
         clicks = clicks.at_least(data["at_least"])
-    return clicks.hold_out(data["hold_out"], seed=data.get("seed", seed))
+    how = {key: data[key] for key in HOLDING_OUT_KEYS if key in data}
+    return clicks.hold_out(data["hold_out"], seed=data.get("seed", seed), **how)
 
 
 def _model_class(name: str, entry: Mapping[str, Any]) -> Any:

@@ -8,26 +8,54 @@ import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, TextIO
 
 import typer
 from typer.core import TyperGroup
 
 from bmcd.cli.output import complain
-from bmcd.errors import BmcdError
+from bmcd.errors import BmcdError, Message, Option
 
 BAD_DATA, STOPPED, PIPE_CLOSED = 1, 130, 141  # 128 + the number of the signal, as shells have it
-# Arguments of Python that messages advise, and that are options here.
-OPTIONS = re.compile(r"\b(draws|warmup|chains|sampler|delimiter)=")
+# Arguments of Python whose option here has another name; the others have dashes for underscores.
+NAMES = {
+    "user": "--user-column",
+    "item": "--item-column",
+    "title": "--title-column",
+    "title_item": "--title-item-column",
+    "n_threads": "--threads",
+    "n_clusters": "--clusters",
+    "n_tastes": "--tastes",
+    "unknown": "--ignore-unknown",
+}
+FLAGS = ("--ignore-unknown",)
+# The options of the command that runs and, if it takes a model, those of `bmcd fit`, which made it.
+known: ContextVar[tuple[frozenset[str], frozenset[str]]] = ContextVar("known", default=(frozenset(), frozenset()))
 
 
 class Commands(TyperGroup):
-    """All commands of `bmcd`, whose errors are reported in the same way."""
+    """All commands of `bmcd`, whose errors are reported in the same way, in terms of their own options."""
 
     def invoke(self, ctx: Any) -> Any:
         """Run a command."""
-        with _reported():
-            return super().invoke(ctx)
+        before = known.set((frozenset(), frozenset()))
+        try:
+            with _reported():
+                return super().invoke(ctx)
+        finally:
+            known.reset(before)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Find the command that is asked for."""
+        found: Any = super().resolve_command(ctx, args)
+        takes_model = any(param.name == "model" for param in found[1].params)
+        known.set((_options(found[1]), _options(self.commands["fit"]) if takes_model else frozenset()))
+        return found
+
+
+def _options(command: Any) -> frozenset[str]:
+    return frozenset(name for param in command.params for name in param.opts)
 
 
 @contextmanager
@@ -44,12 +72,12 @@ def _reported() -> Iterator[None]:
         _forget_output()
         raise typer.Exit(PIPE_CLOSED) from None
     except KeyboardInterrupt as stop:
-        complain(as_options(str(stop)) or "stopped by Ctrl-C.", "")
+        complain(str(stop) or "stopped by Ctrl-C.", "")
         raise typer.Exit(STOPPED) from None
     except Exception as error:
         if not is_expected(error):
             raise
-        complain(as_options(_reason(error)))
+        complain(_reason(error))
         raise typer.Exit(BAD_DATA) from None
 
 
@@ -61,12 +89,32 @@ def is_expected(error: Exception) -> bool:
 
 
 def as_options(text: str) -> str:
-    """Say it in options of the command line.
+    """Say a message in options of the command line: of the command that runs, or of the fit of its model.
 
-    >>> as_options("Ask for more draws, such as draws=200.")
+    >>> _ = known.set((frozenset(["--draws"]), frozenset()))
+    >>> as_options(Message("Ask for more draws, such as ", Option("draws", 200), "."))
     'Ask for more draws, such as --draws 200.'
     """
-    return OPTIONS.sub(r"--\1 ", text)
+    parts = text.parts if isinstance(text, Message) else (text,)
+    return "".join(_told(part) if isinstance(part, Option) else part for part in parts)
+
+
+def _told(option: Option) -> str:
+    name = NAMES.get(option.name, "--" + option.name.replace("_", "-"))
+    value = ",".join(map(str, option.value)) if isinstance(option.value, list) else option.value
+    words = name if value is None or name in FLAGS else f"{name} {_typed(str(value))}"
+    own, of_fit = known.get()
+    if name in own:
+        return words
+    # Advice about a fit may come up when its model is used. Else Python's words, which are those of config files.
+    return f"bmcd fit {words}" if name in of_fit else str(option)
+
+
+def _typed(value: str) -> str:
+    """The value as every shell takes it."""
+    if value == "\t":
+        return "tab"
+    return value if re.fullmatch(r"[\w./:,-]+", value) else f'"{value}"'
 
 
 def _reason(error: Exception) -> str:
@@ -74,7 +122,7 @@ def _reason(error: Exception) -> str:
         return f"{os.fsdecode(error.filename)}: {error.strerror or error}."
     if isinstance(error, MemoryError):
         return "there is not enough memory. Take fewer users, items or draws."
-    return str(error)
+    return as_options(error.args[0]) if error.args and isinstance(error.args[0], Message) else str(error)
 
 
 def _show_warning(
@@ -85,7 +133,8 @@ def _show_warning(
     file: TextIO | None = None,
     line: str | None = None,
 ) -> None:
-    complain(as_options(str(message)), "warning: ")
+    text = message.args[0] if isinstance(message, Warning) and message.args else message
+    complain(as_options(text) if isinstance(text, Message) else str(message), "warning: ")
 
 
 def _forget_output() -> None:

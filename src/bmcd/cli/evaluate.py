@@ -8,6 +8,16 @@ from typing import Annotated, Any
 import typer
 
 from bmcd.cli.ids import as_known
+from bmcd.cli.log_files import (
+    Delimiter,
+    Encoding,
+    IgnoreUnknown,
+    ItemColumn,
+    Layout,
+    Missing,
+    MissingRows,
+    UserColumn,
+)
 from bmcd.cli.output import TABLES, check_output, console, print_json, say, write_frame
 from bmcd.errors import InputError
 
@@ -16,8 +26,6 @@ def evaluate(
     model: Annotated[Path, typer.Argument(help="A model file, written by bmcd fit.")],
     test: Annotated[Path, typer.Argument(help="Clicks it has not seen (csv, tsv, parquet), of the same users.")],
     k: Annotated[int, typer.Option("-k", min=1, help="How many items for each user.")] = 10,
-    user_column: Annotated[str, typer.Option(help="The column of the clicks that says who.")] = "user",
-    item_column: Annotated[str, typer.Option(help="The column of the clicks that says what.")] = "item",
     popular: Annotated[
         int | None, typer.Option(min=0, help="How many items are popular, not rare; by default a fifth.")
     ] = None,
@@ -28,6 +36,12 @@ def evaluate(
         Path | None, typer.Option("--output", "-o", help="Write the measures to a .csv, .parquet or .json file.")
     ] = None,
     threads: Annotated[int | None, typer.Option(min=1, help="By default one for each core.")] = None,
+    user_column: UserColumn = "user",
+    item_column: ItemColumn = "item",
+    delimiter: Delimiter = None,
+    encoding: Encoding = None,
+    missing: MissingRows = Missing.error,
+    ignore_unknown: IgnoreUnknown = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Measure accuracy, diversity and calibration on held-out clicks, with 95 % intervals over users.
@@ -40,7 +54,8 @@ def evaluate(
     fitted = bmcd.load(model)
     if fitted.clicks_.n_users == 0:
         raise InputError("this model was saved without users (--no-clicks), so there is nobody to evaluate.")
-    truth = as_known(bmcd.read_clicks(test, user_column, item_column), fitted.clicks_)
+    layout = Layout(user_column, item_column, delimiter, encoding, missing)
+    truth = as_known(layout.read_aloud(test), fitted.clicks_, ignore_unknown)
     found = bmcd.evaluate(fitted.recommend(k, n_threads=threads), fitted.clicks_, truth, k=k, n_popular=popular)
     calibration = found.calibration
     assert calibration is not None  # BMCD gives probabilities

@@ -13,6 +13,21 @@ import typer
 
 from bmcd.cli.choosing import chosen_clusters, parsed_clusters
 from bmcd.cli.errors import as_options
+from bmcd.cli.log_files import (
+    DATA,
+    AtLeast,
+    Delimiter,
+    Encoding,
+    ItemColumn,
+    Layout,
+    Missing,
+    MissingRows,
+    MostClicked,
+    TextIds,
+    UserColumn,
+    bundled,
+    narrowed,
+)
 from bmcd.cli.names import Distance, ModelName, RankScale, SamplerName, Start
 from bmcd.cli.output import MODELS, check_output, file_size, plain, print_json, rows_of, say
 from bmcd.errors import FitWarning, Interrupted
@@ -21,8 +36,8 @@ if TYPE_CHECKING:
     from bmcd.clicks.table import Clicks
     from bmcd.models.load import Model
 
-# Where an option stands in --help.
-DATA, MODEL, RUN = "Data", "Model", "Run"
+# Where an option stands in --help, beside those of the data.
+MODEL, RUN = "Model", "Run"
 
 
 def fit(
@@ -33,12 +48,8 @@ def fit(
         ),
     ],
     output: Annotated[Path, typer.Option("--output", "-o", help="The model file to write: .bmcd")],
-    user_column: Annotated[
-        str, typer.Option(rich_help_panel=DATA, help="The column that says who clicked.")
-    ] = "user",
-    item_column: Annotated[
-        str, typer.Option(rich_help_panel=DATA, help="The column that says what was clicked.")
-    ] = "item",
+    user_column: UserColumn = "user",
+    item_column: ItemColumn = "item",
     titles: Annotated[
         Path | None,
         typer.Option(
@@ -46,20 +57,20 @@ def fit(
         ),
     ] = None,
     title_column: Annotated[
-        str, typer.Option(rich_help_panel=DATA, help="The column of titles in that file.")
-    ] = "title",
-    delimiter: Annotated[
-        str | None, typer.Option(rich_help_panel=DATA, help="What stands between columns, if not , or a tab.")
+        str | None,
+        typer.Option(
+            rich_help_panel=DATA, help="The column of titles, in that file or, without it, in the clicks."
+        ),
     ] = None,
-    text_ids: Annotated[
-        bool, typer.Option("--text-ids", rich_help_panel=DATA, help="Keep ids such as 12 as text.")
-    ] = False,
-    most_clicked: Annotated[
-        int | None, typer.Option(rich_help_panel=DATA, min=1, help="Keep so many of the most clicked items.")
+    title_item_column: Annotated[
+        str | None, typer.Option(rich_help_panel=DATA, help="The column of items in the file with the titles.")
     ] = None,
-    at_least: Annotated[
-        int | None, typer.Option(rich_help_panel=DATA, min=1, help="Then keep users with so many clicks.")
-    ] = None,
+    delimiter: Delimiter = None,
+    encoding: Encoding = None,
+    missing: MissingRows = Missing.error,
+    text_ids: TextIds = False,
+    most_clicked: MostClicked = None,
+    at_least: AtLeast = None,
     model: Annotated[
         ModelName,
         typer.Option(rich_help_panel=MODEL, help="bmcd: one cluster per user; tastes: several, for real logs."),
@@ -161,11 +172,13 @@ def fit(
     if checkpoint is not None:
         kept = check_output(checkpoint, (checkpoint.suffix.lower(),), [*inputs, output])
 
-    data = _read(clicks, user_column, item_column, titles, title_column, delimiter, text_ids)
-    if most_clicked is not None:
-        data = data.most_clicked(most_clicked)
-    if at_least is not None:
-        data = data.at_least(at_least)
+    layout = Layout(user_column, item_column, delimiter, encoding, missing)
+    own = {"title_column": title_column} if titles is None else {"title": title_column}
+    data = narrowed(
+        _read(clicks, layout, titles, **own, title_item=title_item_column, text_ids=text_ids),
+        most_clicked,
+        at_least,
+    )
     if not as_json:
         say(f"{clicks}:", style="bold")
         say(data.summary())
@@ -208,25 +221,13 @@ def fit(
     say(f"      bmcd clusters {named}")
 
 
-def _read(
-    clicks: str,
-    user: str,
-    item: str,
-    titles: Path | None,
-    title: str,
-    delimiter: str | None,
-    text_ids: bool,
-) -> Clicks:
-    import bmcd
-    from bmcd.clicks.datasets import DATASETS
-
-    if clicks in DATASETS and not Path(clicks).exists():
-        if titles is not None:
-            raise typer.BadParameter(f"the bundled {clicks} has titles of its own: leave out --titles.")
-        return bmcd.load_dataset(clicks)
-    # So that "\t" can be typed.
-    mark = "\t" if delimiter in ("\\t", "tab") else delimiter
-    return bmcd.read_clicks(clicks, user, item, titles, title=title, delimiter=mark, text_ids=text_ids)
+def _read(clicks: str, layout: Layout, titles: Path | None, **options: Any) -> Clicks:
+    data = bundled(clicks)
+    if data is None:
+        return layout.read(clicks, titles, **options)
+    if titles is not None:
+        raise typer.BadParameter(f"the bundled {clicks} has titles of its own: leave out --titles.")
+    return data
 
 
 def _parsed_tastes(text: str) -> int | str:

@@ -6,6 +6,8 @@ import csv
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from bmcd.cli.log_files import Layout
+from bmcd.cli.output import complain
 from bmcd.errors import ClicksError
 
 if TYPE_CHECKING:
@@ -21,7 +23,7 @@ def own_ids(wanted: list[str], known: NDArray[Any], what: str, hint: str) -> lis
     >>> own_ids(["12", "7"], np.array([7, 12]), "user", "")
     [12, 7]
     """
-    from bmcd.clicks.table import positions
+    from bmcd.clicks.ids import positions
 
     by_text = texts_of(known)
     found = [by_text.get(text, text) for text in wanted]
@@ -29,17 +31,43 @@ def own_ids(wanted: list[str], known: NDArray[Any], what: str, hint: str) -> lis
     return found
 
 
-def as_known(test: Clicks, known: Clicks) -> Clicks:
+def as_known(test: Clicks, known: Clicks, ignore_unknown: bool) -> Clicks:
     """The test clicks in the ids of the model, where they read the same."""
     from dataclasses import replace
 
-    from bmcd.clicks.frames import objects
+    from bmcd.clicks.ids import objects
 
-    hint = "Leave them out of the test clicks: the model was not fitted to them."
+    if ignore_unknown:
+        test = _only_known(test, known)
+    hint = "The model was not fitted to them: leave them out of the test clicks, or say --ignore-unknown."
     ids = []
     for own, of, what in ((test.users, known.users, "user"), (test.items, known.items, "item")):
         ids.append(objects(own_ids([str(one) for one in own.tolist()], of, what, hint)))
     return replace(test, users=ids[0], items=ids[1])
+
+
+def _only_known(test: Clicks, known: Clicks) -> Clicks:
+    """The test clicks whose user and item the model knows; it says how many others there are."""
+    from bmcd.clicks.table import Clicks
+
+    texts = [texts_of(ids) for ids in (known.users, known.items)]
+    is_known = [
+        [str(one) in of for one in own.tolist()] for own, of in zip((test.users, test.items), texts, strict=True)
+    ]
+    rows, columns = test.matrix.nonzero()
+    kept = [is_known[0][row] and is_known[1][column] for row, column in zip(rows, columns, strict=True)]
+    if all(kept):
+        return test
+    strangers = [sum(not one for one in side) for side in is_known]
+    of = f"{strangers[0]:,} users or {strangers[1]:,} items"
+    said = f"{kept.count(False):,} of {len(kept):,} test clicks are of {of}"
+    if not any(kept):
+        raise ClicksError(f"{said} that the model does not know, so there is nothing left to test on.")
+    complain(f"{said} that the model does not know: left out.", "note: ")
+    import pandas as pd
+
+    pairs = {"user": test.users[rows[kept]], "item": test.items[columns[kept]]}
+    return Clicks.from_frame(pd.DataFrame(pairs))
 
 
 def texts_of(known: NDArray[Any]) -> dict[str, Any]:
@@ -58,19 +86,18 @@ def ids_in(text: str) -> list[str]:
     return [field.strip() for field in fields if field.strip()]
 
 
-def ids_of_file(path: Path, column: str) -> list[str]:
+def ids_of_file(path: Path, column: str, layout: Layout | None = None) -> list[str]:
     """The ids of a text file, one on a line; of csv and tsv files the column of that name, or else the first."""
+    from bmcd.clicks.decoding import TextFile
 
-    try:
-        text = path.read_bytes().decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise ClicksError(f"is not UTF-8 (byte {error.start + 1}). Save it as UTF-8.", file=str(path)) from error
-    marks = {".csv": ",", ".tsv": "\t"}
-    if (mark := marks.get(path.suffix.lower())) is None:
-        rows = [[line.strip()] for line in text.splitlines()]
+    layout = layout or Layout()
+    lines = "".join(TextFile(str(path), layout.encoding).blocks()).splitlines()
+    mark = layout.mark or {".csv": ",", ".tsv": "\t"}.get(path.suffix.lower())
+    if mark is None:
+        rows = [[line] for line in lines]
     else:
         try:
-            rows = list(csv.reader(text.splitlines(), delimiter=mark))
+            rows = list(csv.reader(lines, delimiter=mark))
         except csv.Error as error:
             raise ClicksError(f"{error}.", file=str(path)) from error
     rows = [row for row in rows if any(cell.strip() for cell in row)]

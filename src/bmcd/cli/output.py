@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 import typer
 
@@ -31,6 +31,7 @@ __all__ = [
     "rows_of",
     "say",
     "write_frame",
+    "write_frames",
 ]
 
 TABLES = (".csv", ".parquet", ".json")
@@ -90,24 +91,33 @@ def _same_file(one: Path, two: Path) -> bool:
 
 def write_frame(frame: Any, path: Path) -> None:
     """Write a pandas, polars or Arrow table as csv, parquet or JSON (a list of rows), by the extension."""
+    write_frames({path: frame})
+
+
+def write_frames(frames: Mapping[Path, Any]) -> None:
+    """Write several tables; either all files are there in the end, or none has changed."""
+    with ExitStack() as stack:
+        for path, frame in frames.items():
+            _write(frame, path.suffix.lower(), stack.enter_context(open_replacement(path)))
+
+
+def _write(frame: Any, suffix: str, file: TextIO) -> None:
     import narwhals as nw
 
     table = nw.from_native(frame).to_pandas().copy()
     for name in table.columns:
         if table[name].dtype == object and not all(isinstance(value, str) for value in table[name]):
             table[name] = [str(value) for value in table[name]]  # ids of several kinds in one column
-    suffix = path.suffix.lower()
-    with open_replacement(path) as file:
-        if suffix == ".csv":
-            table.to_csv(file, index=False, lineterminator="\n")
-        elif suffix == ".parquet":
-            import pyarrow as pa
-            import pyarrow.parquet as pq
+    if suffix == ".csv":
+        table.to_csv(file, index=False, lineterminator="\n")
+    elif suffix == ".parquet":
+        import pyarrow as pa
+        import pyarrow.parquet as pq
 
-            pq.write_table(pa.Table.from_pandas(table, preserve_index=False), file.buffer)
-        else:
-            lines = (json.dumps(row, allow_nan=False, ensure_ascii=False) for row in rows_of(table))
-            file.write("[\n" + ",\n".join(lines) + "\n]\n")
+        pq.write_table(pa.Table.from_pandas(table, preserve_index=False), file.buffer)
+    else:
+        lines = (json.dumps(row, allow_nan=False, ensure_ascii=False) for row in rows_of(table))
+        file.write("[\n" + ",\n".join(lines) + "\n]\n")
 
 
 def rows_of(frame: Any) -> list[dict[str, Any]]:

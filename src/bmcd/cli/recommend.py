@@ -9,12 +9,23 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from bmcd.cli.ids import ids_in, ids_of_file, own_ids, texts_of
+from bmcd.cli.log_files import (
+    Delimiter,
+    Encoding,
+    IgnoreUnknown,
+    ItemColumn,
+    Layout,
+    Missing,
+    MissingRows,
+    UserColumn,
+)
 from bmcd.cli.output import TABLES, check_output, console, plain, print_json, rows_of, say, write_frame
 from bmcd.errors import InputError
 
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from bmcd.clicks.table import Clicks
     from bmcd.models.load import Model
 
 
@@ -32,11 +43,6 @@ def recommend(
             help="Clicks of people the model has not seen (csv, tsv, parquet): recommend to them instead."
         ),
     ] = None,
-    user_column: Annotated[str, typer.Option(help="The column of --histories that says who.")] = "user",
-    item_column: Annotated[str, typer.Option(help="The column of --histories that says what.")] = "item",
-    ignore_unknown: Annotated[
-        bool, typer.Option("--ignore-unknown", help="Leave out items of --histories that the model does not know.")
-    ] = False,
     items_file: Annotated[
         Path | None, typer.Option(help="Recommend only items in this file, one on each line.")
     ] = None,
@@ -48,11 +54,18 @@ def recommend(
     ] = None,
     show: Annotated[int, typer.Option(min=1, help="How many users to print, if nothing is said about users.")] = 5,
     threads: Annotated[int | None, typer.Option(min=1, help="By default one for each core.")] = None,
+    user_column: UserColumn = "user",
+    item_column: ItemColumn = "item",
+    delimiter: Delimiter = None,
+    encoding: Encoding = None,
+    missing: MissingRows = Missing.error,
+    ignore_unknown: IgnoreUnknown = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object, with all users.")] = False,
 ) -> None:
     """Recommend items, each with the probability that it is among the user's next k.
 
-    Without --output or --json, the first few users are printed.
+    Without --output or --json, the first few users are printed. The options of the data are for --histories, and
+    for the files of ids.
     """
     if sum(given is not None for given in (users, users_file, histories)) > 1:
         raise typer.BadParameter("give one of --users, --users-file and --histories.")
@@ -65,17 +78,19 @@ def recommend(
     fitted = bmcd.load(model)
     known = fitted.clicks_
     hint = "The model can recommend only items it was fitted to."
-    items = None if items_file is None else own_ids(ids_of_file(items_file, "item"), known.items, "item", hint)
+    layout = Layout(user_column, item_column, delimiter, encoding, missing)
+    wanted = None if items_file is None else ids_of_file(items_file, "item", layout)
+    items = None if wanted is None else own_ids(wanted, known.items, "item", hint)
     options: dict[str, Any] = {"items": items, "min_probability": min_probability, "n_threads": threads}
     printed = target is None and not as_json
     if histories is not None:
-        people = _histories(fitted, histories, user_column, item_column)
+        people = _histories(fitted, layout.read_aloud(histories))
         n_more = max(len(people) - show, 0) if printed else 0
         people = dict(list(people.items())[: len(people) - n_more])
         found = fitted.recommend_for(people, k, unknown="ignore" if ignore_unknown else "error", **options)
         asked = list(people)
     else:
-        texts = ids_of_file(users_file, "user") if users_file else None if users is None else ids_in(users)
+        texts = ids_of_file(users_file, "user", layout) if users_file else None if users is None else ids_in(users)
         asked, every = wanted_users(fitted, texts), texts is None
         n_more = max(len(asked) - show, 0) if every and printed else 0
         asked = asked[: len(asked) - n_more]
@@ -107,11 +122,8 @@ def wanted_users(fitted: Model, texts: list[str] | None) -> list[Any]:
     return own_ids(texts, known, "user", "For people it was not fitted to, give their clicks with --histories.")
 
 
-def _histories(fitted: Model, file: Path, user: str, item: str) -> dict[Any, list[Any]]:
+def _histories(fitted: Model, clicks: Clicks) -> dict[Any, list[Any]]:
     """Who clicked what, in the item ids of the model where they read the same."""
-    import bmcd
-
-    clicks = bmcd.read_clicks(file, user, item)
     by_text = texts_of(fitted.clicks_.items)
     items = [by_text.get(str(own), own) for own in clicks.items.tolist()]
     starts, places = clicks.matrix.indptr.tolist(), clicks.matrix.indices.tolist()

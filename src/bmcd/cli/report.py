@@ -8,6 +8,16 @@ from typing import Annotated, Any
 import typer
 
 from bmcd.cli.ids import as_known, ids_in, own_ids
+from bmcd.cli.log_files import (
+    Delimiter,
+    Encoding,
+    IgnoreUnknown,
+    ItemColumn,
+    Layout,
+    Missing,
+    MissingRows,
+    UserColumn,
+)
 from bmcd.cli.output import check_output, file_size, print_json, say
 
 SUFFIXES = (".html", ".htm")
@@ -29,13 +39,17 @@ def report(
     ] = None,
     title: Annotated[str, typer.Option(help="The heading.")] = "What is recommended, and how good it is",
     rivals: Annotated[bool, typer.Option(help="Compare with other methods, untuned.")] = True,
-    user_column: Annotated[str, typer.Option(help="The column of the test clicks that says who.")] = "user",
-    item_column: Annotated[str, typer.Option(help="The column of the test clicks that says what.")] = "item",
     popular: Annotated[
         int | None, typer.Option(min=1, help="How many items are popular, not rare; by default a fifth.")
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="The seed of the other methods and the intervals.")] = 0,
     threads: Annotated[int | None, typer.Option(min=1, help="By default one for each core.")] = None,
+    user_column: UserColumn = "user",
+    item_column: ItemColumn = "item",
+    delimiter: Delimiter = None,
+    encoding: Encoding = None,
+    missing: MissingRows = Missing.error,
+    ignore_unknown: IgnoreUnknown = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Write a report that opens in any browser, offline: plain words first, numbers second, method last.
@@ -53,7 +67,8 @@ def report(
     known, test_clicks, shown = fitted.clicks_, None, None
     if known.n_users:  # else the report itself says what is wrong
         if test is not None:
-            test_clicks = as_known(bmcd.read_clicks(test, user_column, item_column), known)
+            layout = Layout(user_column, item_column, delimiter, encoding, missing)
+            test_clicks = as_known(layout.read_aloud(test), known, ignore_unknown)
         if wanted:
             shown = own_ids(wanted, known.users, "user", "Show users that the model was fitted to.")
     bmcd.report(fitted, None, test_clicks, target, rivals=None if rivals else {}, users=shown, **options)

@@ -52,4 +52,4 @@ def _only(clicks: Clicks, user: NDArray[np.int64], chosen: NDArray[np.bool_]) ->
     pairs = (user[chosen], clicks.matrix.indices[chosen])
     matrix = sparse.csr_array((np.ones(len(pairs[0]), np.bool_), pairs), shape=clicks.matrix.shape)
     matrix.sort_indices()
-    return replace(clicks, matrix=matrix)
+    return replace(clicks, matrix=matrix, times=None)

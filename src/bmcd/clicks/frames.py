@@ -1,26 +1,70 @@
-"""Ids and clicks out of frames and matrices, and the error that says where one of them is wrong."""
+"""Columns and rows out of pandas, polars and Arrow tables, and the error that says where one of them is wrong."""
 
 from __future__ import annotations
 
+import os
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from bmcd.errors import ClicksError
+from bmcd.clicks.ids import Missing, check_missing, encode, how_to_drop, strip
+from bmcd.clicks.rows import Rows
+from bmcd.clicks.times import BadTimeError, absent_times, times_of_column
+from bmcd.errors import ClicksError, Message
 from bmcd.system.text import listed, shown
 
+Library = Literal["pandas", "polars", "pyarrow"]
 
-def objects(values: list[Any]) -> NDArray[np.object_]:
-    """Return a 1-d object array also when the values are tuples, which np.array would unpack."""
-    array = np.empty(len(values), dtype=object)
-    array[:] = values
-    return array
+
+def rows_of_frame(
+    frame: Any,
+    user: str,
+    item: str,
+    time_column: str | None = None,
+    title_column: str | None = None,
+    missing: Missing = "error",
+) -> Rows:
+    """Return the rows of a log that is a pandas, polars or Arrow table."""
+    check_missing(missing)
+    have, wanted = column_names(frame), {"user": user, "item": item}
+    if strange := [name for name in wanted.values() if name not in have]:
+        call = ", ".join(f"{what}={(name if name in have else '...')!r}" for what, name in wanted.items())
+        raise ClicksError(
+            f"there is no column {strange[0]!r}; the columns are {listed([shown(c) for c in have])}. Say which "
+            f"ones to read: bmcd.Clicks.from_frame(frame, {call}).",
+            column=strange[0],
+        )
+    users, items = (
+        strip(encode(values, name, missing, how_to_drop()))
+        for values, name in zip(columns(frame, user, item), (user, item), strict=True)
+    )
+    times = None if time_column is None else _times(frame, time_column, missing)
+    titles = None
+    if title_column is not None:
+        titles = strip(encode(columns(frame, title_column)[0], title_column, "drop"))
+    return Rows(users, items, times, titles)
+
+
+def _times(frame: Any, name: str, missing: Missing) -> NDArray[Any]:
+    try:
+        times = times_of_column(_selected(frame, name)[name].to_pandas(), name)
+    except BadTimeError as error:
+        raise ClicksError(f"{error.reason} (Rows count from 0.)", row=error.place, column=name) from None
+    if missing == "error" and (bad := np.flatnonzero(absent_times(times))).size:
+        reason = Message("the time is missing (rows count from 0). ", how_to_drop("a time"))
+        raise ClicksError(reason, row=int(bad[0]), column=name)
+    return times
 
 
 def columns(frame: Any, *names: str) -> list[NDArray[Any]]:
     """Return the named columns of a pandas, polars or Arrow table."""
+    table = _selected(frame, *names)
+    return [table[name].to_numpy() for name in names]
+
+
+def _selected(frame: Any, *names: str) -> Any:
     import narwhals as nw
 
     table, have = _table(frame)
@@ -29,12 +73,10 @@ def columns(frame: Any, *names: str) -> list[NDArray[Any]]:
             what = "there are several columns" if name in have else "there is no column"
             raise ClicksError(f"{what} {name!r}; the columns are {listed([shown(c) for c in have])}.", column=name)
     table = table.select(*names)
-    if isinstance(table, nw.LazyFrame):
-        table = table.collect()
-    return [table[name].to_numpy() for name in names]
+    return table.collect() if isinstance(table, nw.LazyFrame) else table
 
 
-def library_of(frame: Any) -> Literal["pandas", "polars", "pyarrow"]:
+def library_of(frame: Any) -> Library:
     """Return the library of a frame; that of one which is none of the three is pandas.
 
     >>> import pyarrow as pa
@@ -69,76 +111,19 @@ def _table(frame: Any) -> tuple[Any, list[str]]:
             frame = pa.table(frame)
         table: Any = nw.from_native(frame)
         return table, table.collect_schema().names()
-    except (TypeError, nw.exceptions.NarwhalsError) as error:
-        raise ClicksError(
-            f"expected a pandas, polars or Arrow table, got {type(frame).__name__} ({error})."
-        ) from error
+    except nw.exceptions.NarwhalsError as error:  # such as columns of the same name
+        why = " ".join(str(error).split())
+        raise ClicksError(f"the {type(frame).__name__} cannot be read as a table: {why}.") from error
+    except TypeError as error:
+        kind = type(frame).__name__
+        raise ClicksError(f"expected a pandas, polars or Arrow table, got {kind}. {_right_call(frame)}") from error
 
 
-def encode(values: NDArray[Any], column: str) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return a code for each value and the ids the codes stand for, int64 if all are whole numbers."""
-    import pandas as pd
-
-    try:
-        codes, found = pd.factorize(values)
-        ids = pd.Series(found).astype(object).to_numpy()
-    except (TypeError, ValueError) as error:  # UnicodeEncodeError, for text that is not Unicode, is a ValueError
-        reason = f"the ids cannot be told apart ({error}). Use text, numbers or tuples."
-        raise ClicksError(reason, column=column) from error
-    blank = [code for code, value in enumerate(ids) if isinstance(value, str) and not value.strip()]
-    if (bad := np.flatnonzero(np.isin(codes, [-1, *blank]))).size:
-        what = "missing" if codes[bad[0]] == -1 else "empty"
-        reason = f"the {column} id is {what} (rows count from 0). Every row needs a user and an item."
-        raise ClicksError(reason, row=int(bad[0]), column=column)
-    whole = all(isinstance(v, (int, np.integer)) and not isinstance(v, bool) and -(2**63) <= v < 2**63 for v in ids)
-    return codes, ids.astype(np.int64) if whole else ids
-
-
-def nonzero(matrix: Any) -> tuple[NDArray[Any], NDArray[Any], tuple[int, int], int]:
-    """Return rows and columns of what is not zero, the shape, and how many values are neither 0 nor 1."""
-    try:
-        checked: Any = matrix if sparse.issparse(matrix) else np.asarray(matrix)
-    except ValueError as error:
-        raise ClicksError(f"the matrix has rows of different lengths ({error}).") from error
-    if checked.ndim != 2 or 0 in checked.shape:
-        shape = checked.shape
-        raise ClicksError(f"the matrix must have two dimensions, users and items, and be not empty: {shape}.")
-    if checked.dtype.kind not in "buif":
-        raise ClicksError(f"the matrix must hold booleans or numbers, not {checked.dtype}.")
-    coo: Any = sparse.coo_array(checked, copy=True)
-    coo.sum_duplicates()
-    rows, cols = coo.coords
-    if (bad := np.flatnonzero(np.isnan(coo.data))).size:
-        reason = "the value is NaN (rows and columns count from 0). Write 0 where nothing was clicked."
-        raise ClicksError(reason, row=int(rows[bad].min()), column=int(cols[bad[rows[bad].argmin()]]))
-    clicked = coo.data != 0
-    if not clicked.any():
-        raise ClicksError("the matrix is all zeros, so there are no clicks to read.")
-    return rows[clicked], cols[clicked], checked.shape, int((coo.data[clicked] != 1).sum())
-
-
-def distinct(values: list[Any], what: str, length: int) -> NDArray[Any]:
-    """Return the ids given for one side of a matrix, which must be as many and all different."""
-    if len(values) != length:
-        raise ClicksError(f"the matrix has {length} {what}s, but {len(values)} {what} ids were given.")
-    codes, ids = encode(objects(values), what)
-    if len(ids) < length:
-        twice = ids[np.bincount(codes).argmax()]
-        raise ClicksError(f"the {what} id {shown(twice)} is given more than once. Ids must differ.", column=what)
-    return ids
-
-
-def titles_of_frame(frame: Any, item: str, title: str) -> dict[Any, str]:
-    """Return the titles by item out of a frame; an item may be repeated, but not with another title."""
-    import pandas as pd
-
-    ids, texts = columns(frame, item, title)
-    codes, own = encode(ids, item)
-    found: dict[int, str] = {}
-    for row in np.flatnonzero(~pd.isna(texts)).tolist():
-        text = str(texts[row])
-        if found.setdefault(int(codes[row]), text) != text:
-            reason = f"item {shown(own[codes[row]])} has two titles (rows count from 0). Keep one of them."
-            raise ClicksError(reason, row=row, column=title)
-    keys = own.tolist()
-    return {keys[code]: text for code, text in found.items()}
+def _right_call(given: Any) -> str:
+    if isinstance(given, np.ndarray) or sparse.issparse(given):
+        return "For a matrix of users x items: bmcd.Clicks.from_matrix(matrix)."
+    if isinstance(given, str | os.PathLike):
+        return f"For a file: bmcd.read_clicks({shown(os.fspath(given))})."
+    if isinstance(given, dict):
+        return "A dict of columns becomes one with pandas.DataFrame(...)."
+    return "It needs a column of users and one of items: bmcd.Clicks.from_frame(frame, user='...', item='...')."

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from bmcd.clicks.frames import objects
+from bmcd.clicks.ids import objects
 from bmcd.clicks.table import Clicks
-from bmcd.errors import InputError, InputTypeError, UnknownIdError
+from bmcd.errors import InputError, InputTypeError, Message, Option, UnknownIdError
 from bmcd.system.text import listed, shown
 
 
@@ -38,16 +38,17 @@ def clicks_of_histories(histories: Any, known: Clicks, unknown: str = "error") -
     place = {own: i for i, own in enumerate(known.items.tolist())}
     strange = list(dict.fromkeys(item for items in given for item in items if item not in place))
     if strange and unknown == "error":
-        raise UnknownIdError(
+        said = (
             f"the histories have {len(strange)} items that the model does not know: "
             f"{listed([shown(item) for item in strange])}. Its items look like "
-            f"{listed([shown(item) for item in known.items[:3]])}. Leave them out, or say unknown='ignore'."
+            f"{listed([shown(item) for item in known.items[:3]])}. Leave them out, or say "
         )
+        raise UnknownIdError(Message(said, Option("unknown", "ignore"), "."))
     rows = [sorted({place[item] for item in items if item in place}) for items in given]
     starts = np.concatenate([[0], np.cumsum([len(row) for row in rows])]).astype(np.int64)
     columns = np.array([item for row in rows for item in row], np.int64)
     matrix = sparse.csr_array((np.ones(columns.size, np.bool_), columns, starts), shape=(len(rows), known.n_items))
-    return replace(known, users=users, matrix=matrix, n_repeated=0, history=(), library=library)
+    return replace(known, users=users, matrix=matrix, n_repeated=0, history=(), library=library, times=None)
 
 
 def _users_and_lists(histories: Any) -> tuple[Any, list[list[Any]]]:

@@ -6,55 +6,23 @@ import hashlib
 import operator
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
+from itertools import combinations
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from bmcd.clicks.frames import columns, distinct, encode, library_of, nonzero, objects, titles_of_frame
-from bmcd.errors import ClicksError, InputTypeError, UnknownIdError
-from bmcd.system.text import listed, shown
+from bmcd.clicks.frames import Library, library_of, rows_of_frame
+from bmcd.clicks.holding_out import check_options, refuse_short, taken_at_random, taken_last
+from bmcd.clicks.ids import Coded, Missing, distinct, positions
+from bmcd.clicks.matrices import joined, narrowed, nonzero
+from bmcd.clicks.rows import Rows, complete
+from bmcd.clicks.summary import ClicksSummary
+from bmcd.clicks.titles import titles_for, titles_of_frame, titles_of_rows
+from bmcd.errors import ClicksError
 
-__all__ = ["Clicks", "ClicksError", "ClicksSummary"]
-
-Library = Literal["pandas", "polars", "pyarrow"]
-
-
-@dataclass(frozen=True, slots=True)
-class ClicksSummary:
-    """The size and shape of a `Clicks`; `str()` of it reads as a short report."""
-
-    n_users: int
-    n_items: int
-    n_clicks: int
-    density: float
-    clicks_per_user: tuple[int, float, int]
-    """Smallest, median and largest."""
-    clicks_per_item: tuple[int, float, int]
-    """Smallest, median and largest."""
-    n_users_without_clicks: int
-    n_items_without_clicks: int
-    n_titles: int
-    n_repeated: int
-    history: tuple[str, ...]
-
-    def __str__(self) -> str:
-        n_users, n_items, n_clicks = f"{self.n_users:,}", f"{self.n_items:,}", f"{self.n_clicks:,}"
-
-        def spread(three: tuple[int, float, int], none: int) -> str:
-            return f"{three[0]:,} to {three[2]:,}, median {three[1]:,.1f} ({none:,} with none)"
-
-        return "\n".join(
-            [
-                f"{n_users} users x {n_items} items, {n_clicks} clicks ({self.density:.2%})",
-                f"clicks per user: {spread(self.clicks_per_user, self.n_users_without_clicks)}",
-                f"clicks per item: {spread(self.clicks_per_item, self.n_items_without_clicks)}",
-                f"items with a title: {self.n_titles:,}",
-                f"repeated clicks collapsed: {self.n_repeated:,}",
-                *(f"- {step}" for step in self.history),
-            ]
-        )
+__all__ = ["Clicks", "ClicksError", "ClicksSummary", "Library"]
 
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
@@ -63,9 +31,11 @@ class Clicks:
 
     `users` and `items` are the caller's own ids, in order of first appearance; row u and column i of
     `matrix` (CSR, bool, sorted) are `users[u]` and `items[i]`. `titles` go with `items`; where an item has
-    none (`titled` is False) its id stands in. `history` says in plain words everything that was done, and
-    `library` is that of the frame they came from, in which answers are given: pandas, polars or pyarrow.
-    Two `Clicks` are equal when users, items, clicks and titles are; the rest may differ.
+    none (`titled` is False) its id stands in. `times` go with the clicks as they stand in `matrix`, if they are
+    known: numbers or dates; only their order matters. `history` says in plain words everything that was done, and
+    `library` is that in which answers are given, pandas, polars or pyarrow: that of the frame they came from.
+    Two `Clicks` are equal when users, items, clicks and titles are; the rest
+    may differ.
 
     >>> clicks = Clicks.from_matrix([[1, 1, 0], [0, 1, 1]], users=["ann", "bob"])
     >>> clicks
@@ -82,39 +52,68 @@ class Clicks:
     n_repeated: int = 0
     history: tuple[str, ...] = ()
     library: Library = "pandas"
+    times: NDArray[Any] | None = None
+    n_dropped: int = 0
 
     def __post_init__(self) -> None:
+        if self.times is not None and len(self.times) != self.matrix.nnz:
+            raise ValueError(f"{len(self.times)} times for {self.matrix.nnz} clicks")
         for field in fields(self):
             if isinstance(array := getattr(self, field.name), np.ndarray):
                 array.setflags(write=False)
 
     @classmethod
     def from_frame(
-        cls, frame: Any, user: str = "user", item: str = "item", titles: Any = None, *, title: str = "title"
+        cls,
+        frame: Any,
+        user: str = "user",
+        item: str = "item",
+        titles: Any = None,
+        *,
+        title: str | None = None,
+        title_item: str | None = None,
+        title_column: str | None = None,
+        time_column: str | None = None,
+        missing: Missing = "error",
     ) -> Clicks:
         """Read a pandas, polars or Arrow table with one row a click; lazy frames are collected.
 
-        Ids may be anything hashable. `titles` is a dict from item to title, or a frame with the columns
-        `item` and `title`. The frame is not changed; a click that is repeated counts once.
+        Ids may be anything hashable; blanks around those that are text are stripped. A row without one is an
+        error, or left out and counted with `missing="drop"`. `titles` is a dict from item to title, or a frame;
+        see `with_titles`. `title_column` names a column of the frame itself that has the titles, `time_column` one
+        that says when. The frame is not changed; a click that is repeated counts once, at its first time.
 
         >>> import pandas as pd
         >>> frame = pd.DataFrame({"user": ["ann", "bob", "ann"], "item": [7, 7, 9]})
         >>> Clicks.from_frame(frame, titles={7: "Seven"}).titles.tolist()
         ['Seven', '9']
         """
-        if user == item:
-            raise ClicksError(f"user and item are both {user!r}; they must be two different columns.")
-        (user_codes, users), (item_codes, items) = (
-            encode(values, name) for values, name in zip(columns(frame, user, item), (user, item), strict=True)
+        check_columns(
+            {"user": user, "item": item, "title_column": title_column, "time_column": time_column}, titles
         )
-        clicks = replace(cls.from_codes(user_codes, item_codes, users, items), library=library_of(frame))
-        return clicks if titles is None else clicks.with_titles(titles, item=item, title=title)
+        rows = rows_of_frame(frame, user, item, time_column, title_column, missing)
+        clicks = replace(cls.from_rows(complete(rows)), library=library_of(frame))
+        return clicks if titles is None else clicks.with_titles(titles, item=title_item, title=title, usual=item)
+
+    @classmethod
+    def from_rows(cls, rows: Rows) -> Clicks:
+        """Make clicks of the complete rows of a log, and keep what was done to them."""
+        clicks = cls.from_codes(rows.users.codes, rows.items.codes, rows.users.ids, rows.items.ids, rows.times)
+        if rows.titles is not None:
+            titles, steps = titles_of_rows(rows.items, rows.titles)
+            clicks = clicks.with_titles(titles).with_steps(*steps)
+        return replace(clicks, n_dropped=rows.n_dropped, history=(*rows.steps, *clicks.history))
 
     @classmethod
     def from_codes(
-        cls, user_codes: NDArray[Any], item_codes: NDArray[Any], users: NDArray[Any], items: NDArray[Any]
+        cls,
+        user_codes: NDArray[Any],
+        item_codes: NDArray[Any],
+        users: NDArray[Any],
+        items: NDArray[Any],
+        times: NDArray[Any] | None = None,
     ) -> Clicks:
-        """Join codes, one pair a click, with the ids they stand for.
+        """Join codes, one pair a click, with the ids they stand for; repeated clicks keep their first time.
 
         >>> clicks = Clicks.from_codes(np.array([0, 1, 0]), np.zeros(3, int), np.array([5, 6]), np.array([7]))
         >>> clicks.history
@@ -122,12 +121,10 @@ class Clicks:
         """
         if len(user_codes) == 0:
             raise ClicksError("there are no rows, so there are no clicks to read.")
-        ones = np.ones(len(user_codes), dtype=np.bool_)
-        matrix = sparse.csr_array((ones, (user_codes, item_codes)), shape=(len(users), len(items)))
-        matrix.sum_duplicates()
+        matrix, kept = joined(user_codes, item_codes, (len(users), len(items)), times)
         repeated = len(user_codes) - matrix.nnz
         history = (f"{repeated} repeated clicks collapsed",) if repeated else ()
-        return cls(users, items, matrix, n_repeated=repeated, history=history)
+        return cls(users, items, matrix, n_repeated=repeated, history=history, times=kept)
 
     @classmethod
     def from_matrix(
@@ -146,10 +143,11 @@ class Clicks:
         """
         user_codes, item_codes, shape, others = nonzero(matrix)
         own = [
-            np.arange(length) if ids is None else distinct(list(ids), what, length)
+            Coded(np.arange(length), np.arange(length)) if ids is None else distinct(list(ids), what, length)
             for ids, what, length in zip((users, items), ("user", "item"), shape, strict=True)
         ]
-        clicks = cls.from_codes(user_codes, item_codes, own[0], own[1])
+        rows = Rows(own[0]._replace(codes=user_codes), own[1]._replace(codes=item_codes))
+        clicks = cls.from_rows(complete(rows))
         if others:
             clicks = clicks.with_steps(f"{others} entries other than 0 and 1 were taken as one click each")
         return clicks if titles is None else clicks.with_titles(titles)
@@ -217,10 +215,11 @@ class Clicks:
         ['bob']
         """
         kept = np.asarray(rows)
-        return replace(self, users=self.users[kept], matrix=self.matrix[kept])
+        matrix, times = narrowed(self.matrix, self.times, rows=kept)
+        return replace(self, users=self.users[kept], matrix=matrix, times=times)
 
     def fingerprint(self) -> str:
-        """Return the sha256 of who clicked what, ids included, as hexadecimal digits.
+        """Return the sha256 of who clicked what, ids included, whatever the times, as hexadecimal digits.
 
         >>> clicks, others = Clicks.from_matrix([[1, 0], [1, 1]]), Clicks.from_matrix([[1, 0], [0, 1]])
         >>> clicks.fingerprint() == others.fingerprint()
@@ -235,28 +234,21 @@ class Clicks:
                 sha.update(len(text).to_bytes(8, "little") + text)
         return sha.hexdigest()
 
-    def with_titles(self, titles: Any, *, item: str = "item", title: str = "title") -> Clicks:
+    def with_titles(
+        self, titles: Any, *, item: str | None = None, title: str | None = None, usual: str = "item"
+    ) -> Clicks:
         """Give the items titles, from a dict or from a frame with the columns `item` and `title`.
+
+        Of a frame with two columns these need not be named: what is not called "item" (or `usual`) or "title" is
+        the other one, and items come first.
 
         >>> Clicks.from_matrix([[1, 1]]).with_titles({0: "Zero"}).titles.tolist()
         ['Zero', '1']
         """
-        given = titles if isinstance(titles, Mapping) else titles_of_frame(titles, item, title)
-        # NaN is what frames write, and dicts made of them hold, where there is no text.
-        named = {key: str(text) for key, text in given.items() if text is not None and text == text}
-        named = {key: text for key, text in named.items() if text.strip()}
-        for key, text in named.items():
-            if not _is_unicode(text):
-                raise ClicksError(f"the title of item {shown(key)} is not valid Unicode: {shown(text)}.")
-        own = self.items.tolist()
-        titled = np.array([key in named for key in own])
-        if not titled.any():
-            example = f"{shown(next(iter(named)))} against {shown(own[0])}" if named else "there are none"
-            raise ClicksError(f"no title belongs to a clicked item ({example}). Check the item ids of the titles.")
-        texts = objects([named.get(key, str(key)) for key in own])
-        unused = len(named) - int(titled.sum())
-        steps = (f"{unused} titles of items nobody clicked left out",) if unused else ()
-        return replace(self, titles=texts, titled=titled).with_steps(*steps)
+        known = isinstance(titles, Mapping)
+        given, steps = (titles, []) if known else titles_of_frame(titles, item, title, usual)
+        texts, titled, more = titles_for(self.items, given)
+        return replace(self, titles=texts, titled=titled).with_steps(*steps, *more)
 
     def most_clicked(self, n: int) -> Clicks:
         """Keep the n most clicked items, in their present order; of equally clicked ones the earlier stays.
@@ -272,14 +264,15 @@ class Clicks:
                 f"cannot keep the {n} most clicked of {self.n_items} items; n must be 1 to {self.n_items}."
             )
         keep = np.sort(np.argsort(-self.per_item, kind="stable")[:n])
-        matrix = self.matrix[:, keep]
-        matrix.sort_indices()
+        matrix, times = narrowed(self.matrix, self.times, columns=keep)
         emptied = int(((np.diff(matrix.indptr) == 0) & (self.per_user > 0)).sum())
         step = f"kept the {n} most clicked of {self.n_items} items"
         step += f", which left {emptied} users without clicks" if emptied else ""
         titles = None if self.titles is None else self.titles[keep]
         titled = None if self.titled is None else self.titled[keep]
-        return replace(self, items=self.items[keep], matrix=matrix, titles=titles, titled=titled).with_steps(step)
+        return replace(
+            self, items=self.items[keep], matrix=matrix, titles=titles, titled=titled, times=times
+        ).with_steps(step)
 
     def at_least(self, n: int) -> Clicks:
         """Keep the users with at least n clicks; all items stay.
@@ -297,44 +290,42 @@ class Clicks:
         return self.of_users(keep).with_steps(step)
 
     def hold_out(
-        self, k: int, seed: int = 0, *, keep: int = 1, too_few: Literal["error", "drop"] = "error"
+        self,
+        k: int,
+        seed: int = 0,
+        *,
+        by: Literal["chance", "time"] = "chance",
+        keep: int = 1,
+        too_few: Literal["error", "drop"] = "error",
     ) -> tuple[Clicks, Clicks]:
-        """Take k random clicks from each user: what is left to train on, and what was taken to test on.
+        """Take k clicks from each user: what is left to train on, and what was taken to test on.
 
-        Both parts have the same users and items in the same order and share no click. Each user must have
-        at least `k + keep` clicks; users who have not are an error, or left out with `too_few="drop"`.
+        They are random ones or, with `by="time"`, the last ones, so that recommendations are judged on the
+        future; of clicks at the very same time, chance decides. Both parts have the same users and items in the
+        same order and share no click. Each user must have at least `k + keep` clicks; users who have not are an
+        error, or left out with `too_few="drop"`.
 
         >>> train, test = Clicks.from_matrix(np.ones((4, 5))).hold_out(2, seed=1)
         >>> train.n_clicks, test.n_clicks
         (12, 8)
         """
         k, keep = operator.index(k), operator.index(keep)
-        if k < 1 or keep < 0 or too_few not in ("error", "drop"):
-            raise ClicksError(
-                f"k must be 1 or more, keep 0 or more, too_few 'error' or 'drop': {k}, {keep}, {too_few!r}."
-            )
-        short = np.flatnonzero(self.per_user < k + keep)
-        if short.size and too_few == "drop":
-            return self.at_least(k + keep).hold_out(k, seed, keep=keep)
-        if short.size:
-            named = ", ".join(f"{shown(self.users[u])} has {self.per_user[u]}" for u in short[:5])
-            named += f" and {len(short) - 5} more have too few" if len(short) > 5 else ""
-            raise ClicksError(
-                f"holding out {k} and keeping {keep} needs {k + keep} clicks of each user, but user "
-                f"{named}. Use at_least({k + keep}) first, or too_few='drop'."
-            )
-        starts, clicked_by = self.matrix.indptr, np.repeat(np.arange(self.n_users), self.per_user)
-        # Sorting random keys within users gives each user a random order; the first k of it are taken.
-        order = np.lexsort((np.random.default_rng(seed).random(self.n_clicks), clicked_by))
-        taken = np.zeros(self.n_clicks, dtype=np.bool_)
-        taken[order[np.arange(self.n_clicks) - starts[clicked_by] < k]] = True
+        check_options(k, keep, by, too_few, has_times=self.times is not None)
+        if too_few == "drop":
+            return self.at_least(k + keep).hold_out(k, seed, by=by, keep=keep)
+        refuse_short(self.users, self.per_user, k, keep)
+        if by == "time" and self.times is not None:
+            taken = taken_last(self.matrix.indptr, self.times, k, seed)
+            which, how = f"the last {k}", f"by time (seed {seed} where times are equal)"
+        else:
+            taken, which, how = taken_at_random(self.matrix.indptr, k, seed), f"{k}", f"(seed {seed})"
         return (
-            self._part(~taken, f"held out {k} clicks of each user (seed {seed})"),
-            self._part(taken, f"kept only the {k} held-out clicks of each user (seed {seed})"),
+            self._part(~taken, f"held out {which} clicks of each user {how}"),
+            self._part(taken, f"kept only the {which.removeprefix('the ')} held-out clicks of each user {how}"),
         )
 
     def to_frame(self, library: Library | None = None) -> Any:
-        """Return a frame with one row a click: user, item and, if there are any, title.
+        """Return a frame with one row a click: user, item and, if there are any, title and time.
 
         By default in their own `library`.
 
@@ -348,6 +339,8 @@ class Clicks:
         data["item"] = self.items[item_codes].tolist()
         if self.titles is not None:
             data["title"] = self.titles[item_codes].tolist()
+        if self.times is not None:
+            data["time"] = self.times.tolist()
         return nw.from_dict(data, backend=library or self.library).to_native()
 
     def summary(self) -> ClicksSummary:
@@ -359,6 +352,7 @@ class Clicks:
         clicks per item: 1 to 1, median 1.0 (0 with none)
         items with a title: 0
         repeated clicks collapsed: 0
+        rows dropped: 0
         """
         spreads = [
             (int(counts.min()), float(np.median(counts)), int(counts.max()))
@@ -376,6 +370,10 @@ class Clicks:
             n_titles=0 if self.titled is None else int(self.titled.sum()),
             n_repeated=self.n_repeated,
             history=self.history,
+            n_dropped=self.n_dropped,
+            times=None
+            if self.times is None or not self.n_clicks
+            else (self.times.min().item(), self.times.max().item()),
         )
 
     def __repr__(self) -> str:
@@ -397,27 +395,15 @@ class Clicks:
     def _part(self, mask: NDArray[np.bool_], step: str) -> Clicks:
         starts = np.concatenate(([0], np.cumsum(mask)))[self.matrix.indptr]
         parts = (self.matrix.data[mask], self.matrix.indices[mask], starts.astype(self.matrix.indptr.dtype))
-        return replace(self, matrix=sparse.csr_array(parts, shape=self.matrix.shape)).with_steps(step)
+        times = None if self.times is None else self.times[mask]
+        return replace(self, matrix=sparse.csr_array(parts, shape=self.matrix.shape), times=times).with_steps(step)
 
 
-def positions(wanted: Iterable[Any], known: NDArray[Any], what: str, hint: str = "") -> NDArray[np.int64]:
-    """Return where each id wanted stands among those known; `UnknownIdError` lists those that are not there."""
-    if isinstance(wanted, str | bytes) or not isinstance(wanted, Iterable):
-        raise InputTypeError(f"{what}s must be a list of ids, such as [{shown(wanted)}], not {shown(wanted)}.")
-    place = {value: number for number, value in enumerate(known.tolist())}
-    ids = [value.item() if isinstance(value, np.generic) else value for value in wanted]
-    if unknown := [value for value in ids if value not in place]:
-        count = f"{len(unknown)} of {len(ids)} {what}s are" if len(ids) > 1 else f"the {what} is"
-        raise UnknownIdError(
-            f"{count} not known: {listed([shown(value) for value in unknown])}. The {what} ids look like "
-            f"{listed([shown(value) for value in known[:3]])}. {hint}"
-        )
-    return np.array([place[value] for value in ids], np.int64)
-
-
-def _is_unicode(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:  # a lone surrogate, which no frame can hold
-        return False
-    return True
+def check_columns(names: Mapping[str, str | None], titles: Any) -> None:
+    """Refuse columns of a log that contradict each other, given by the arguments that name them."""
+    given = {argument: name for argument, name in names.items() if name is not None}
+    for (one, name), (two, other) in combinations(given.items(), 2):
+        if name == other:
+            raise ClicksError(f"{one} and {two} are both {name!r}; they must be two different columns.")
+    if titles is not None and "title_column" in given:
+        raise ClicksError("titles and title_column are two sources of titles. Give one of them.")

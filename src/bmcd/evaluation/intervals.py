@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from bmcd.clicks.frames import objects
-from bmcd.clicks.table import positions
+from bmcd.clicks.ids import objects, positions
 from bmcd.errors import InputError
 from bmcd.evaluation.metrics import PerUser
 from bmcd.prediction.cutoffs import wilson as wilson  # of the paper's shares, and documented here

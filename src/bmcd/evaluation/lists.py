@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bmcd.clicks.frames import column_names, columns, encode
+from bmcd.clicks.frames import column_names, columns
+from bmcd.clicks.ids import encode
 from bmcd.clicks.table import Clicks
 from bmcd.errors import ClicksError, InputError
 from bmcd.prediction.truth import was_clicked
@@ -86,7 +87,7 @@ def read_k(k: int | None, lists: RankedLists, train: Clicks, *, must_be_sure: bo
 
 def _numbered(values: NDArray[Any], known: NDArray[Any], what: str) -> Ints:
     """Return where the id of each row stands among those known; an error names the first row with another id."""
-    codes, ids = encode(values, what)
+    codes, ids, _ = encode(values, what)
     place = {value: number for number, value in enumerate(known.tolist())}
     numbers: Ints = np.array([place.get(value, -1) for value in ids.tolist()], dtype=np.int64)[codes]
     if (bad := np.flatnonzero(numbers < 0)).size:

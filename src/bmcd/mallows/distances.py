@@ -16,7 +16,7 @@ import numba
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bmcd.errors import InputError
+from bmcd.errors import InputError, Message, Option
 from bmcd.mallows.rank_scale import scale_values
 
 DISTANCES = ("footrule", "spearman", "kendall", "cayley", "hamming", "ulam")
@@ -99,10 +99,11 @@ def check_distance(distance: str, rank_scale: ArrayLike = "linear") -> None:
         raise InputError(f"distance is {distance!r}: choose one of {', '.join(DISTANCES)}")
     is_linear = isinstance(rank_scale, str) and rank_scale == "linear"
     if distance != "footrule" and not is_linear:
-        raise InputError(
-            f"rank_scale is {rank_scale!r} but the distance is {distance!r}: only the footrule has a rank "
-            "scale; leave rank_scale='linear' or use distance='footrule'"
+        said = (
+            f"the rank scale is {rank_scale!r} but the distance is {distance!r}: "
+            "only the footrule has a rank scale; leave "
         )
+        raise InputError(Message(said, Option("rank_scale", "linear"), " or use ", Option("distance", "footrule")))
 
 
 def _check_pair(ranks: ArrayLike, rho: ArrayLike) -> tuple[Integers, Integers]:

@@ -18,8 +18,9 @@ from scipy import sparse
 from scipy.optimize import minimize_scalar
 
 from bmcd.clicks.table import Clicks
-from bmcd.errors import InputError, Interrupted
+from bmcd.errors import InputError, Interrupted, Message, Option
 from bmcd.prediction.taste_predictor import TastePredictor
+from bmcd.sampling.priors import check_priors
 from bmcd.sampling.run import Run
 from bmcd.sampling.tastes.draws import sample_tastes
 from bmcd.sampling.tastes.priors import TastePriors
@@ -64,7 +65,8 @@ def choose_tastes(
     >>> choose_tastes(clicks, Run(chains=2), priors=TastePriors(a=1.0)).table.columns.tolist()
     ['n_tastes', 'concentration', 'log_probability', 'behind', 'behind_se']
     """
-    run, priors = run or Run(), priors or TastePriors()
+    run, priors = run or Run(), TastePriors() if priors is None else priors
+    check_priors(priors, TastePriors)
     kept, pairs = hold_out_clicks(clicks, run.seed)
     tried: dict[tuple[int, float], Floats] = {}
     most = max(FEWEST, min(MOST, clicks.n_items))
@@ -115,13 +117,14 @@ def hold_out_clicks(clicks: Clicks, seed: int) -> tuple[Clicks, NDArray[np.int64
     taken = np.zeros(clicks.n_clicks, np.bool_)
     taken[order[np.arange(clicks.n_clicks) - starts[user] < number[user]]] = True
     if not taken.any():
-        raise InputError(
+        said = (
             f"no user has {LEAST_CLICKS} clicks or more, so that none can be held out to choose the number of "
-            "tastes: give n_tastes a number."
+            "tastes: give "
         )
+        raise InputError(Message(said, Option("n_tastes"), " a number."))
     new_starts = np.concatenate(([0], np.cumsum(~taken)))[starts]
     parts = (clicks.matrix.data[~taken], clicks.matrix.indices[~taken], new_starts)
-    left = replace(clicks, matrix=sparse.csr_array(parts, shape=clicks.matrix.shape))
+    left = replace(clicks, matrix=sparse.csr_array(parts, shape=clicks.matrix.shape), times=None)
     return left, np.stack([user[taken], clicks.matrix.indices[taken]], axis=1).astype(np.int64)
 
 

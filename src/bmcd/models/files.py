@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from bmcd.clicks.frames import objects
+from bmcd.clicks.ids import objects
 from bmcd.clicks.table import Clicks
 from bmcd.errors import InputError
 from bmcd.sampling.draws import ChainDraws
@@ -43,7 +43,8 @@ def pack_clicks(clicks: Clicks, with_users: bool) -> dict[str, NDArray[Any]]:
 
 def describe_clicks(clicks: Clicks) -> dict[str, Any]:
     """Return what the header of a file says of the clicks."""
-    return {"history": list(clicks.history), "library": clicks.library, "n_repeated": clicks.n_repeated}
+    counts = {"n_repeated": clicks.n_repeated} | ({"n_dropped": clicks.n_dropped} if clicks.n_dropped else {})
+    return {"history": list(clicks.history), "library": clicks.library, **counts}
 
 
 def unpack_clicks(arrays: Arrays, run: Mapping[str, Any], n_users: int, n_items: int) -> Clicks:
@@ -66,7 +67,9 @@ def unpack_clicks(arrays: Arrays, run: Mapping[str, Any], n_users: int, n_items:
         raise ValueError(f"library is {shown(run['library'])}")
     n_repeated = read_whole_number(run["n_repeated"], "n_repeated", least=0)
     history = tuple(map(str, run["history"]))
-    return Clicks(users, items, matrix, titles, titled, n_repeated, history, run["library"])
+    n_dropped = read_whole_number(run.get("n_dropped", 0), "n_dropped", least=0)  # older files have none
+    library = run["library"]
+    return Clicks(users, items, matrix, titles, titled, n_repeated, history, library, n_dropped=n_dropped)
 
 
 def pack_draws(draws: ChainDraws, schema: Schema) -> dict[str, NDArray[Any]]:

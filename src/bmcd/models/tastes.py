@@ -123,7 +123,7 @@ class Tastes(ProbabilityModel):
         n_chains = self.chains if chains is None else chains
         run = Run(draws, warmup, n_chains, thin, seed, n_threads, progress, checkpoint, max_time=max_time)
         clicks = clicks if isinstance(clicks, Clicks) else Clicks.from_frame(clicks)
-        choice, n_tastes, priors = None, self.n_tastes, self.priors or TastePriors()
+        choice, n_tastes, priors = None, self.n_tastes, TastePriors() if self.priors is None else self.priors
         model: dict[str, Any] = {"distance": self.distance, "rank_scale": self.rank_scale}
         if isinstance(n_tastes, str):
             if n_tastes != "auto":

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from bmcd.errors import InputError
+from bmcd.errors import InputError, Message, Option
 from bmcd.mallows.latent.scan import shared_tables
 from bmcd.prediction.answers import Predictions
 from bmcd.sampling.draws import Draws
@@ -164,13 +164,14 @@ def count_predictions(
     distance, counted = draws.problem.options["distance"], draws.problem.options["count_k"]
     if rows is None:
         raise InputError(
-            f"this model has distance={distance!r}; only the footrule can serve people it was not fitted to."
+            f"this model has the distance {distance!r}; only the footrule can serve people it was not fitted to."
         )
     if k not in counted or draws.tally is None:
-        raise InputError(
-            f"with distance={distance!r} probabilities are counted during the fit, for k = "
-            f"{', '.join(map(str, counted)) or 'none'}, not for {k}: fit again with count_k=[{k}], or the footrule."
+        said = (
+            f"with the distance {distance!r} probabilities are counted during the fit, for k = "
+            f"{', '.join(map(str, counted)) or 'none'}, not for {k}: fit again with "
         )
+        raise InputError(Message(said, Option("count_k", [k]), ", or the footrule."))
     by_chain = draws.tally[:, counted.index(k)][:, rows] / draws.n_tallied[:, None, None]
     by_chain[:, clicks.toarray().astype(bool)] = 0.0
     mean_rank = np.einsum("sdc,sdci->i", draws.tau, draws.rho.astype(np.float64)) / draws.log_joint.size

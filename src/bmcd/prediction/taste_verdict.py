@@ -14,6 +14,7 @@ from __future__ import annotations
 import numpy as np
 
 from bmcd.clicks.table import Clicks
+from bmcd.errors import Message, Option
 from bmcd.prediction.taste_predictor import TastePredictor
 from bmcd.sampling.diagnostics import State, Verdict
 from bmcd.sampling.tastes.draws import TasteDraws
@@ -35,7 +36,7 @@ WORDS = {
 
 def judge_tastes(draws: TasteDraws, predictor: TastePredictor, clicks: Clicks) -> Verdict:
     """Return the verdict; a model that was saved without its users is judged by what was set aside alone."""
-    facts, advice = [], []
+    facts, advice = list[str](), list[str]()
     state: State = "converged"
     if draws.n_draws >= MIN_DRAWS and draws.probe.shape[2]:
         half = draws.n_draws // 2
@@ -49,11 +50,12 @@ def judge_tastes(draws: TasteDraws, predictor: TastePredictor, clicks: Clicks) -
         if gain > max(MIN_GAIN, 3 * error):
             state = "not converged"
             longer = 2 * (draws.plan.warmup + draws.plan.draws * draws.plan.thin)
-            advice.append(f"The chains still learn: give more warm-up, such as warmup={longer}.")
+            said = "The chains still learn: give more warm-up, such as "
+            advice.append(Message(said, Option("warmup", longer), "."))
     elif draws.n_draws < MIN_DRAWS:
         state = "too short"
         facts.append(f"{draws.n_draws} draws of each chain are too few to see whether they still learn")
-        advice.append(f"Ask for at least draws={2 * MIN_DRAWS}.")
+        advice.append(Message("Ask for at least ", Option("draws", 2 * MIN_DRAWS), "."))
     if clicks.n_users and draws.n_chains > 1:
         probability, mcse = _recommended(predictor, clicks)
         facts.append(
@@ -63,9 +65,8 @@ def judge_tastes(draws: TasteDraws, predictor: TastePredictor, clicks: Clicks) -
         if mcse > MAX_MCSE:
             state = "not converged" if state == "converged" else state
             wanted = int(np.ceil(1.2 * draws.n_chains * (mcse / MAX_MCSE) ** 2 / 8) * 8)
-            advice.append(
-                f"Other chains would change the probabilities: average over more, such as chains={wanted}."
-            )
+            said = "Other chains would change the probabilities: average over more, such as "
+            advice.append(Message(said, Option("chains", wanted), "."))
     elif draws.n_chains == 1:
         state = "too short" if state == "converged" else state
         facts.append("one chain cannot show what others would say")

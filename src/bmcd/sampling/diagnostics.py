@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bmcd.errors import InputError
+from bmcd.errors import InputError, Message, Option
 from bmcd.sampling.draws import Draws
 from bmcd.system.packages import import_optional
 
@@ -133,7 +133,7 @@ def _judge(draws: Draws, max_rhat: float, min_ess: float) -> Verdict:
             "too short",
             f"Cannot be judged: {draws.n_draws} draws of each chain are too few; {MIN_DRAWS} are the least, "
             f"and {MIN_ESS:g} in all are wanted.",
-            (f"Ask for more draws, such as draws={_enough(draws, min_ess)}.",),
+            (Message("Ask for more draws, such as ", Option("draws", _enough(draws, min_ess)), "."),),
         )
     if stuck := _stuck_chains(draws):
         return Verdict(
@@ -165,7 +165,8 @@ def _judge(draws: Draws, max_rhat: float, min_ess: float) -> Verdict:
     if worst.rhat <= max_rhat and ess >= min_ess:
         return Verdict("converged", f"Converged: {figures}{alone}", more_chains)
     if worst.rhat <= max_rhat:
-        advice = (f"The chains agree, but there are too few draws: ask for draws={_enough(draws, min_ess, ess)}.",)
+        enough = Option("draws", _enough(draws, min_ess, ess))
+        advice = (Message("The chains agree, but there are too few draws: ask for ", enough, "."),)
         return Verdict("too short", f"Not converged yet: {figures}{alone}", advice + more_chains)
     advice = (*_advice(draws, worst, quantities(draws)[worst.quantity], max_rhat), *more_chains)
     return Verdict("not converged", f"Not converged: {figures}{alone}", advice)
@@ -175,14 +176,14 @@ def _advice(draws: Draws, worst: Row, values: Values, max_rhat: float) -> tuple[
     """What to do about a large R-hat: is it drift within the chains, or do they disagree?"""
     # Halves of a chain that drifts differ by far more than those of one that is only slow.
     drifting = [c for c in range(len(values)) if _rhat(values[c : c + 1]) > max(max_rhat, 1.1)]
-    longer = (
-        f"such as warmup={max(2 * draws.plan.warmup, draws.plan.warmup + draws.n_draws * draws.plan.thin, 100)}"
-    )
+    warmup, done = draws.plan.warmup, draws.n_draws * draws.plan.thin
+    longer = Message("such as ", Option("warmup", max(2 * warmup, warmup + done, 100)))
     if len(drifting) == len(values):
         said = f"The {worst.quantity} still moves from one half of each chain to the other"
-        return (f"{said}: give more warm-up, {longer}, and more draws.",)
+        return (Message(f"{said}: give more warm-up, ", longer, ", and more draws."),)
     if len(values) == 1:
-        return (f"Give more draws, such as draws={2 * draws.n_draws}, and more warm-up, {longer}.",)
+        twice = Option("draws", 2 * draws.n_draws)
+        return (Message("Give more draws, such as ", twice, ", and more warm-up, ", longer, "."),)
     means = ", ".join(f"{mean:,.4g}" for mean in values.mean(axis=1))
     said = f"The chains disagree on the {worst.quantity} (means by chain: {means})"
     if len(values) > 2:
@@ -193,9 +194,12 @@ def _advice(draws: Draws, worst: Row, values: Values, max_rhat: float) -> tuple[
     if drifting:
         said += f"; chain {', '.join(map(str, drifting))} still drifts"
     return (
-        f"{said}. Give more warm-up, {longer}.",
-        "If they go on to disagree, the posterior has several modes: run more chains from different starts "
-        f"(chains={2 * len(values)}), and average over them.",
+        Message(f"{said}. Give more warm-up, ", longer, "."),
+        Message(
+            "If they go on to disagree, the posterior has several modes: run more chains from different starts (",
+            Option("chains", 2 * len(values)),
+            "), and average over them.",
+        ),
     )
 
 

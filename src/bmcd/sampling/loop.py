@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 from bmcd import __version__
-from bmcd.errors import Interrupted, TimeBudgetError
+from bmcd.errors import Interrupted, Message, Option, TimeBudgetError
 from bmcd.sampling.chain_progress import Progress, open_progress
 from bmcd.sampling.checkpoint import Checkpoint
 from bmcd.sampling.draws import Stopped
@@ -117,8 +117,8 @@ def _result(records: list[ChainRecord], run: Run, stopped: Stopped, rate: float,
         )
         if stopped == "interrupted":
             raise Interrupted(text, resume)
-        advice = resume or "Give max_time more, or less warm-up; a checkpoint keeps it all."
-        raise TimeBudgetError(f"{text} {advice}")
+        advice = Message("Give ", Option("max_time"), " more, or less warm-up; a checkpoint keeps it all.")
+        raise TimeBudgetError(Message(f"{text} ", resume or advice))
     note = f"{why} after {min(kept)} of {plan.draws} draws of each chain."
     if cut := sum(kept) - min(kept) * len(kept):
         note += f" {cut} draws were cut so that all chains are equally long."

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bmcd.clicks.table import Clicks
-from bmcd.errors import InputError
+from bmcd.errors import InputError, Message, Option
 from bmcd.mallows.distances import check_distance
 from bmcd.mallows.latent.scan import shared_tables
 from bmcd.sampling.draws import Draws
@@ -18,7 +18,7 @@ from bmcd.sampling.exact.sampler import ExactSampler
 from bmcd.sampling.loop import Sampler, run_chains
 from bmcd.sampling.paper.log_z_table import is_estimated, table_uncertainty
 from bmcd.sampling.paper.sampler import PaperSampler
-from bmcd.sampling.priors import Priors
+from bmcd.sampling.priors import Priors, check_priors
 from bmcd.sampling.record import RankCounts, Recording
 from bmcd.sampling.run import Run
 from bmcd.sampling.schema import Problem
@@ -75,12 +75,13 @@ def sample_posterior(
     if sampler not in SAMPLERS:
         raise InputError(f"sampler {sampler!r} is not known. Choose one of {', '.join(map(repr, SAMPLERS))}.")
     if sampler == "exact" and distance != "footrule":
-        raise InputError(f"the exact sampler is for the footrule, not for {distance!r}: use sampler='paper'.")
+        said = f"the exact sampler is for the footrule, not for {distance!r}: use "
+        raise InputError(Message(said, Option("sampler", "paper"), "."))
     if not 1 <= n_clusters <= clicks.n_users:
-        raise InputError(
-            f"n_clusters must lie between 1 and the number of users, {clicks.n_users}, but it is {n_clusters}."
-        )
-    priors = priors or Priors()
+        said = f" must lie between 1 and the number of users, {clicks.n_users}, but it is {n_clusters}."
+        raise InputError(Message(Option("n_clusters"), said))
+    priors = Priors() if priors is None else priors
+    check_priors(priors, Priors)
     data = make_data(clicks.matrix, rank_scale)
     options = {
         "rate": priors.rate,

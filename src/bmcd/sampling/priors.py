@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
 
-from bmcd.errors import InputError
+from bmcd.errors import InputError, InputTypeError
+from bmcd.system.text import listed, shown
 
 
 @dataclass(frozen=True)
@@ -35,3 +37,20 @@ class Priors:
             value = getattr(self, name)
             if not (isinstance(value, int | float) and math.isfinite(value) and value > 0):
                 raise InputError(f"{name} ({symbol} in the paper) must be a positive number, but it is {value!r}.")
+
+
+def check_priors(priors: object, kind: type) -> None:
+    """Refuse priors of another kind, and write down the call that was meant.
+
+    >>> check_priors({"rate": 1}, Priors)
+    Traceback (most recent call last):
+    bmcd.errors.InputTypeError: priors must be made by bmcd.Priors(rate=1), not given as {'rate': 1}.
+    """
+    if isinstance(priors, kind):
+        return
+    names = [field.name for field in fields(kind)]
+    given = dict.fromkeys(names, "...")
+    if isinstance(priors, Mapping) and priors and set(priors) <= set(names):
+        given = {name: shown(value) for name, value in priors.items()}
+    call = f"bmcd.{kind.__name__}({listed([f'{name}={value}' for name, value in given.items()])})"
+    raise InputTypeError(f"priors must be made by {call}, not given as {shown(priors)}.")

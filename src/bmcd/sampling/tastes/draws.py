@@ -17,6 +17,7 @@ from bmcd.clicks.table import Clicks
 from bmcd.errors import InputError
 from bmcd.sampling.draws import ChainDraws
 from bmcd.sampling.loop import run_chains
+from bmcd.sampling.priors import check_priors
 from bmcd.sampling.record import Probe, Recording
 from bmcd.sampling.run import Run
 from bmcd.sampling.schema import Problem, Schema, check_not_negative
@@ -137,7 +138,8 @@ def sample_tastes(
     >>> sample_tastes(clicks, 3, Run(draws=5, warmup=10, chains=2))
     TasteDraws(2 chains x 5 draws, 3 tastes, 50 items)
     """
-    run, priors = run or Run(), priors or TastePriors()
+    run, priors = run or Run(), TastePriors() if priors is None else priors
+    check_priors(priors, TastePriors)
     if isinstance(n_tastes, bool) or not hasattr(n_tastes, "__index__") or n_tastes < 1:
         raise InputError(f"n_tastes must be a whole number, 1 or more, but it is {n_tastes!r}.")
     kept, aside = set_aside(clicks, run.seed)

@@ -1,0 +1,166 @@
+"""The text of a file in blocks of whole lines: through gzip, in any encoding, with the place of what is no text."""
+
+from __future__ import annotations
+
+import codecs
+import gzip
+import io
+import os
+import re
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+from bmcd.errors import ClicksError, Message, Option
+
+# How much is read at a time, and the longest line and row there may be: text without line ends must not
+# fill the memory.
+CHUNK = 1 << 20
+# The longer ones first: that of UTF-32 begins with that of UTF-16.
+MARKS = {
+    codecs.BOM_UTF32_LE: "utf-32-le",
+    codecs.BOM_UTF32_BE: "utf-32-be",
+    codecs.BOM_UTF8: "utf-8",
+    codecs.BOM_UTF16_LE: "utf-16-le",
+    codecs.BOM_UTF16_BE: "utf-16-be",
+}
+LONGEST_MARK = 4
+DELIMITERS = ",;\t|"
+
+
+class TextFile:
+    """A text file whose encoding is that of its byte-order mark, or else the one given, or else UTF-8.
+
+    `delimiter` is only for the column in errors; as long as it is not known, the most frequent one is taken.
+    `by_mark` is the encoding that the mark shows, once it is read.
+    """
+
+    def __init__(self, file: str, encoding: str | None = None, delimiter: str | None = None) -> None:
+        self.file, self.encoding, self.delimiter = file, _checked(encoding), delimiter
+        self.by_mark: str | None = None
+
+    def blocks(self) -> Iterator[str]:
+        """Give the text in pieces of whole lines."""
+        done, rest, chunk = 0, b"", b"-"
+        with opened(self.file) as source:
+            chunks = self._chunks(source)
+            while chunk:
+                try:
+                    chunk = next(chunks, b"")
+                except (OSError, EOFError, zlib.error) as error:
+                    reason = f"the file is damaged or cut off ({error}); {done} lines were readable. Get it anew."
+                    raise ClicksError(reason, file=self.file) from error
+                data = rest + chunk
+                # Only the first line can be the rest of earlier chunks, so no other can be too long.
+                if max(data.find(b"\n"), len(data) if b"\n" not in data else 0) > CHUNK:
+                    reason = f"the line is longer than {CHUNK} bytes. Are the line ends \\n or \\r\\n?"
+                    raise ClicksError(reason, file=self.file, line=done + 1)
+                end = data.rfind(b"\n") + 1 if chunk else len(data)
+                block, rest = data[:end], data[end:]
+                if block:
+                    yield self._decoded(block, done)
+                    done += block.count(b"\n")
+
+    def _chunks(self, source: io.BufferedReader | gzip.GzipFile) -> Iterator[bytes]:
+        """Give the bytes in UTF-8, without a byte-order mark."""
+        # read1 gives what there is before damage is met, so that all readable lines are read.
+        chunk = start = source.read1(CHUNK)
+        while start and len(chunk) < LONGEST_MARK:
+            chunk += (start := source.read1(CHUNK))
+        mark = next((mark for mark in MARKS if chunk.startswith(mark)), b"")
+        self.by_mark = MARKS.get(mark)
+        chunk, self.encoding = chunk[len(mark) :], self.by_mark or self.encoding
+        recode = None if self.encoding == "utf-8" else _Recoder(self.file, self.encoding)
+        while chunk:
+            data = chunk if recode is None else recode(chunk)
+            if data:  # of a piece of a character there is nothing yet, and nothing would mean the end
+                yield data
+            chunk = source.read1(CHUNK)
+        if recode is not None:
+            yield recode(b"", final=True)
+
+    def _decoded(self, block: bytes, done: int) -> str:
+        try:
+            text, at = block.decode(), block.find(b"\0")
+        except UnicodeDecodeError as error:
+            text, at = "", error.start
+        if at < 0:
+            return text
+        begin = block.rfind(b"\n", 0, at) + 1
+        # Delimiters inside quotes do not count.
+        before = re.sub('"[^"]*"?', "", block[begin:at].decode(errors="replace"))
+        mark = self.delimiter or max(DELIMITERS, key=block[:at].decode(errors="replace").count)
+        line, column = done + block.count(b"\n", 0, at) + 1, before.count(mark) + 1
+        where = f"byte {at - begin + 1} of the line "
+        reason = _no_text(block) if text else _not_utf8(block[at])
+        raise ClicksError(Message(where, reason), file=self.file, line=line, column=column)
+
+
+class _Recoder:
+    """Turns chunks of another encoding into UTF-8, and names the line of what is not in that encoding."""
+
+    def __init__(self, file: str, encoding: str) -> None:
+        self.file, self.encoding, self.done = file, encoding, 0
+        self.decoder = codecs.getincrementaldecoder(encoding)()
+
+    def __call__(self, chunk: bytes, final: bool = False) -> bytes:
+        before = self.decoder.getstate()
+        try:
+            data = self.decoder.decode(chunk, final).encode()
+        except UnicodeError as error:
+            line = self.done + 1
+            if isinstance(error, UnicodeDecodeError):
+                self.decoder.setstate(before)
+                readable = self.decoder.decode(chunk[: max(error.start - len(before[0]), 0)])
+                line += readable.count("\n")
+            reason = f"the line is not {self.encoding} ({error}). Say which encoding it is: "
+            raise ClicksError(
+                Message(reason, Option("encoding", "utf-8"), "."), file=self.file, line=line
+            ) from error
+        self.done += data.count(b"\n")
+        return data
+
+
+def _not_utf8(byte: int) -> Message:
+    said = f"is not UTF-8 ({byte:#04x}). Save the file as UTF-8, or say what it is: "
+    return Message(said, Option("encoding", "latin-1"), " is common.")
+
+
+def _no_text(block: bytes) -> Message:
+    said = "holds a NUL character. "
+    for start, encoding in ((1, "utf-16-le"), (0, "utf-16-be")):
+        if not any(block[start:20:2]):
+            return Message(said, "The file looks like UTF-16: ", Option("encoding", encoding), ".")
+    return Message(said, "Is the file really text?")
+
+
+def _checked(encoding: str | None) -> str:
+    try:
+        name = codecs.lookup("utf-8" if encoding is None else encoding).name
+        codecs.getincrementaldecoder(name)
+        with suppress(UnicodeDecodeError):  # of half a character of UTF-16
+            b" ".decode(name)  # refuses what turns bytes into bytes
+    except (LookupError, ValueError) as error:
+        known = "Common ones are utf-8, utf-16, latin-1 and cp1252."
+        raise ClicksError(f"the encoding {encoding!r} is not known. {known}") from error
+    return "utf-8" if name == "utf-8-sig" else name
+
+
+@contextmanager
+def opened(file: str) -> Iterator[io.BufferedReader | gzip.GzipFile]:
+    """Open a file and, whatever its name, look through gzip."""
+    try:
+        raw = open(file, "rb")  # noqa: SIM115 (closed below)
+    except FileNotFoundError as error:
+        raise ClicksError("there is no such file. Check the path.", file=file) from error
+    except (OSError, ValueError) as error:
+        why = "it is a directory" if os.path.isdir(file) else str(error)
+        raise ClicksError(f"the file cannot be opened: {why}.", file=file) from error
+    with raw:
+        start = raw.peek(2)[:2]
+        if start == b"\x1f\x8b":
+            yield gzip.GzipFile(fileobj=raw)
+        elif file.lower().endswith(".gz") and start:
+            raise ClicksError("the name ends in .gz, but it is not gzip data. Rename the file.", file=file)
+        else:
+            yield raw
