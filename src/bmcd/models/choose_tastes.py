@@ -42,7 +42,7 @@ FIRST, FEWEST, MOST = 40, 5, 320
 CLEARLY = 2.0
 # Held out: this share of the clicks of users with at least LEAST_CLICKS, of whom two stay.
 HELD_OUT, LEAST_CLICKS = 0.2, 3
-# A candidate gets this many chains of so many sweeps: all candidates together then take about as long as the fit.
+# A candidate gets this many chains of so many sweeps: all together then take one to two times as long as the fit.
 CHAINS, WARMUP, DRAWS, THIN = 8, 60, 4, 10
 POWERS = (0.3, 3.0)
 
