@@ -6,9 +6,8 @@ averaged as they will be.
 * The concentration has the highest log probability of a held-out click: the logarithm of its share in the law of
   the user's next click, raised to the power that fits best. (Averages over few chains are too sharp and those over
   many too flat; the power makes them comparable.)
-* The number of tastes is judged by the ranks of held-out clicks, since log probability punishes many tastes for
-  clicks that hardly anybody could foresee, far down the list, where recommendations are not affected
-  (docs/tastes.md has the figures). It is FIRST unless the clicks clearly say otherwise.
+* The number of tastes is judged by the ranks of held-out clicks: log probability prefers fewer tastes than give the
+  most hits (docs/tastes.md has the figures). It is FIRST unless the clicks clearly say otherwise.
 """
 
 from __future__ import annotations
