@@ -157,6 +157,22 @@ def test_the_verdict_is_about_what_is_used(clicks):
     assert "8 chains" in many.verdict_.text
 
 
+def test_nothing_need_be_set_aside(clicks, tmp_path):
+    """Then the chains see every click: each has a visit, also those that are set aside otherwise."""
+    fits = [bmcd.Tastes(3, chains=2).fit(clicks, set_aside=aside, **SHORT) for aside in (True, False)]
+    assert [fit.draws_.probe.shape[2] for fit in fits] == [12, 0]
+    assert fits[1].draws_.n_visits.min() >= clicks.n_clicks
+    assert "clicks set aside is" in fits[0].verdict_.text
+    assert "no clicks set aside tell" in fits[1].verdict_.text
+    assert "log probability of clicks set aside" not in fits[1].diagnostics().index
+    fits[1].save(tmp_path / "m.bmcd")
+    assert bmcd.load(tmp_path / "m.bmcd").recommend(3).equals(fits[1].recommend(3))
+    file = tmp_path / "fit.checkpoint"
+    bmcd.Tastes(3, chains=2).fit(clicks, **SHORT | {"draws": 2}, checkpoint=file)
+    with pytest.raises(StoreError):
+        bmcd.Tastes(3, chains=2).fit(clicks, **SHORT, checkpoint=file, set_aside=False)
+
+
 def test_arviz_takes_it(model):
     tree = model.to_arviz()
     assert tree["posterior"]["rho"].shape == (4, 4, 3, 20)
@@ -168,7 +184,9 @@ def test_auto_chooses_on_training_clicks(rotating_seed):
     model = bmcd.Tastes("auto", chains=2).fit(clicks, seed=1, **SHORT)
     assert model.n_tastes_ == model.choice_.n_tastes <= clicks.n_items
     assert f"{model.n_tastes_} chosen" in repr(model)
-    assert model.choice_.table["behind"].min() <= 0.0
+    table = model.choice_.table
+    chosen = table[(table["n_tastes"] == model.n_tastes_) & (table["behind"] == 0.0)]
+    assert (chosen["concentration"] / model.n_tastes_ == model.draws_.a[0, 0, 0]).any()
     assert "held-out clicks" in model.choice_.reason
 
 

@@ -1,16 +1,20 @@
-"""choose_tastes: how many tastes, and how many of them a user has, by the log probability of held-out clicks.
+"""choose_tastes: how many tastes, and how many of them a user has, by held-out clicks of the same users.
 
-A fifth of the training clicks of the same users is held out. Each candidate is fitted to the rest with several
-chains, whose laws are averaged as they will be; a held-out click is scored by the logarithm of its share in the law
-of the user's next click, raised to the power that fits best. (Averages over few chains are too sharp and those over
-many too flat; the power makes them comparable.)
+A fifth of the training clicks is held out. Each candidate is fitted to the rest with several chains, whose laws are
+averaged as they will be.
+
+* The concentration has the highest log probability of a held-out click: the logarithm of its share in the law of
+  the user's next click, raised to the power that fits best. (Averages over few chains are too sharp and those over
+  many too flat; the power makes them comparable.)
+* The number of tastes is judged by the ranks of held-out clicks: log probability prefers fewer tastes than give the
+  most hits (docs/tastes.md has the figures). It is FIRST unless the clicks clearly say otherwise.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,14 +35,23 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 
-# Concentrations a x tastes that are tried first, with FIRST tastes; then half and twice as many tastes, on and on.
-CONCENTRATIONS = (1.0, 2.0, 4.0, 8.0)
+# Concentrations a x tastes: this one first, with half of FIRST tastes; then twice and half as much, while it helps.
+CONCENTRATION, LEAST_CONCENTRATION, MOST_CONCENTRATION = 2.0, 0.25, 32.0
 FIRST, FEWEST, MOST = 40, 5, 320
+# Ahead by more than so many standard errors is clearly ahead.
+CLEARLY = 2.0
 # Held out: this share of the clicks of users with at least LEAST_CLICKS, of whom two stay.
 HELD_OUT, LEAST_CLICKS = 0.2, 3
-# A candidate gets this many chains of so many sweeps: seven candidates then take about as long as the fit.
-CHAINS, WARMUP, DRAWS, THIN = 8, 40, 4, 5
+# A candidate gets this many chains of so many sweeps: all together then take one to two times as long as the fit.
+CHAINS, WARMUP, DRAWS, THIN = 8, 60, 4, 10
 POWERS = (0.3, 3.0)
+
+
+class Scores(NamedTuple):
+    """Of each held-out click, given a candidate."""
+
+    log_probability: Floats
+    gain: Floats  # 1 / log2(1 + rank among the items the user may be shown): 1 for the first, then falling
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +61,7 @@ class TasteChoice:
     n_tastes: int
     priors: TastePriors
     table: pd.DataFrame
-    """By candidate: log probability of a held-out click, how far it is behind the best, and that one's error."""
+    """By candidate: log probability and gain of a held-out click, by how much its gain is behind, and the error."""
     reason: str
 
     def __str__(self) -> str:
@@ -63,47 +76,58 @@ def choose_tastes(
     >>> import bmcd
     >>> clicks = bmcd.simulate(n_users=200, seed=1).clicks
     >>> choose_tastes(clicks, Run(chains=2), priors=TastePriors(a=1.0)).table.columns.tolist()
-    ['n_tastes', 'concentration', 'log_probability', 'behind', 'behind_se']
+    ['n_tastes', 'concentration', 'log_probability', 'gain', 'behind', 'behind_se']
     """
     run, priors = run or Run(), TastePriors() if priors is None else priors
     check_priors(priors, TastePriors)
     kept, pairs = hold_out_clicks(clicks, run.seed)
-    tried: dict[tuple[int, float], Floats] = {}
+    tried: dict[tuple[int, float], Scores] = {}
     most = max(FEWEST, min(MOST, clicks.n_items))
     first = min(FIRST, most)
-    with counting(run.progress, "candidates", len(CONCENTRATIONS) + 2) as show:
+    half = max(first // 2, min(FEWEST, first))
+    with counting(run.progress, "candidates", 6) as show:
 
-        def score(n_tastes: int, concentration: float) -> float:
+        def score(n_tastes: int, concentration: float) -> Scores:
             key = (n_tastes, concentration)
             if key not in tried:
                 tried[key] = _score(clicks, kept, pairs, n_tastes, concentration, priors, run, model)
                 show(len(tried))
-            return float(tried[key].mean())
+            return tried[key]
 
-        concentrations = CONCENTRATIONS if priors.a is None else (0.0,)
-        concentration = max(concentrations, key=lambda value: score(first, value))
-        n_tastes = first
-        for factor in (0.5, 2.0):
-            while FEWEST <= (other := int(n_tastes * factor)) <= most:
-                if score(other, concentration) <= score(n_tastes, concentration):
+        concentration = CONCENTRATION
+        for factor in (2.0, 0.5) if priors.a is None else ():
+            while LEAST_CONCENTRATION <= (other := concentration * factor) <= MOST_CONCENTRATION:
+                here, there = (score(half, value).log_probability.mean() for value in (concentration, other))
+                if there <= here:
                     break
-                n_tastes = other
-    n_tastes = _largest_within_error(tried, n_tastes, concentration)
-    return _choice(tried, (n_tastes, concentration), priors, (FEWEST, most))
+                concentration = other
+
+        n_tastes = first
+        while n_tastes * 2 <= most and _is_ahead(
+            score(n_tastes * 2, concentration), score(n_tastes, concentration), pairs
+        ):
+            n_tastes *= 2
+        best = number = n_tastes
+        while (number := number // 2) >= FEWEST:
+            if score(number, concentration).gain.mean() <= score(best, concentration).gain.mean():
+                break
+            best = number
+        while n_tastes > best and _is_ahead(score(best, concentration), score(n_tastes, concentration), pairs):
+            n_tastes //= 2
+    return _choice(tried, (n_tastes, concentration), pairs, priors, (FEWEST, most))
 
 
-def _largest_within_error(tried: Mapping[tuple[int, float], Floats], best: int, concentration: float) -> int:
-    """Return the most tastes that are behind the best by no more than two standard errors.
+def _is_ahead(one: Scores, other: Scores, pairs: NDArray[np.int64]) -> bool:
+    """Return whether the gain of one is clearly above that of the other."""
+    ahead, error = _difference(one.gain, other.gain, pairs[:, 0])
+    return ahead > CLEARLY * error
 
-    Averages over more and longer chains, as in the fit, gain more from many tastes than a candidate's few do; and
-    the fit has all clicks, a quarter more.
-    """
-    level = []
-    for n_tastes, other in tried:
-        behind = tried[best, concentration] - tried[n_tastes, other]
-        if other == concentration and behind.mean() <= 2 * behind.std() / np.sqrt(behind.size):
-            level.append(n_tastes)
-    return max(level)
+
+def _difference(one: Floats, other: Floats, users: NDArray[np.int64]) -> tuple[float, float]:
+    """Return the mean difference and its standard error; clicks of one user go together."""
+    difference = one - other
+    by_user = np.bincount(users, difference - difference.mean())
+    return float(difference.mean()), float(np.sqrt((by_user**2).sum()) / difference.size)
 
 
 def hold_out_clicks(clicks: Clicks, seed: int) -> tuple[Clicks, NDArray[np.int64]]:
@@ -137,15 +161,15 @@ def _score(
     priors: TastePriors,
     run: Run,
     model: Mapping[str, Any],
-) -> Floats:
-    """Return the log probability of each held-out click, with the power that fits best."""
+) -> Scores:
+    """Fit a candidate to the clicks that are left, and score each held-out click."""
     tried = priors if priors.a is not None else replace(priors, a=concentration / n_tastes)
     short = Run(DRAWS, WARMUP, min(CHAINS, run.chains), THIN, run.seed, run.n_threads, False)
     draws = sample_tastes(kept, n_tastes, short, priors=tried, **model)
     if draws.stopped == "interrupted":
         raise Interrupted("stopped by Ctrl-C while the number of tastes was chosen.")
     predictor = TastePredictor(draws, None)
-    log_laws, chosen, start = [], [], 0
+    log_laws, gains, start = [], [], 0
     for rows, predicted in predictor.blocks(kept.matrix, 1, run.n_threads):
         # The law of the next click; all that the user has clicked does not compete, but for the click in question.
         end = np.searchsorted(pairs[:, 0], rows[-1], side="right")
@@ -154,7 +178,8 @@ def _score(
         own = log_law[users, items]
         log_law[clicks.matrix[rows].toarray()] = -np.inf
         log_laws.append((log_law, users, own))
-        chosen.append(own)
+        above = [np.count_nonzero(log_law[user] > x) for user, x in zip(users, own, strict=True)]
+        gains.append(1.0 / np.log2(2.0 + np.array(above)))
         start = end
 
     def log_probability(power: float) -> Floats:
@@ -165,33 +190,38 @@ def _score(
         return np.concatenate(parts)
 
     best = minimize_scalar(lambda power: -log_probability(power).mean(), bounds=POWERS, method="bounded")
-    return log_probability(float(best.x))
+    return Scores(log_probability(float(best.x)), np.concatenate(gains))
 
 
 def _choice(
-    tried: Mapping[tuple[int, float], Floats], best: tuple[int, float], priors: TastePriors, ends: tuple[int, int]
+    tried: Mapping[tuple[int, float], Scores],
+    chosen: tuple[int, float],
+    pairs: NDArray[np.int64],
+    priors: TastePriors,
+    ends: tuple[int, int],
 ) -> TasteChoice:
     import pandas as pd
 
     rows = []
     for (n_tastes, concentration), scores in sorted(tried.items()):
-        behind = tried[best] - scores
+        behind, error = _difference(tried[chosen].gain, scores.gain, pairs[:, 0])
         rows.append(
             {
                 "n_tastes": n_tastes,
                 "concentration": concentration if priors.a is None else np.nan,
-                "log_probability": scores.mean(),
-                "behind": behind.mean(),
-                "behind_se": behind.std() / np.sqrt(behind.size),
+                "log_probability": scores.log_probability.mean(),
+                "gain": scores.gain.mean(),
+                "behind": behind,
+                "behind_se": error,
             }
         )
-    n_tastes, concentration = best
+    n_tastes, concentration = chosen
     said = f"{n_tastes} tastes" + (f" with a = {concentration:g} / {n_tastes}" if priors.a is None else "")
     reason = (
-        f"{said}: no other of {len(tried)} candidates gives {tried[best].size:,} held-out clicks a log probability "
-        f"clearly above theirs, {tried[best].mean():.4f} a click."
+        f"{said}: no other number that was tried ranks {len(pairs):,} held-out clicks clearly better; "
+        f"{len(tried)} candidates."
     )
     if n_tastes in ends:
         reason += " That is the end of what was tried."
-    chosen = priors if priors.a is not None else replace(priors, a=concentration / n_tastes)
-    return TasteChoice(n_tastes, chosen, pd.DataFrame(rows), reason)
+    priors = priors if priors.a is not None else replace(priors, a=concentration / n_tastes)
+    return TasteChoice(n_tastes, priors, pd.DataFrame(rows), reason)

@@ -38,8 +38,7 @@ class Tastes(ProbabilityModel):
     Parameters
     ----------
     n_tastes
-        How many tastes. "auto" chooses tastes and concentration by the log probability of held-out training clicks;
-        `choice_` says why.
+        How many tastes. "auto" chooses tastes and concentration by held-out training clicks; `choice_` says why.
     distance
         "footrule", "kendall", "cayley" or "hamming": those whose law of the first item is exact and cheap.
     rank_scale
@@ -101,6 +100,7 @@ class Tastes(ProbabilityModel):
         progress: bool | None = None,
         checkpoint: str | Path | None = None,
         max_time: float | None = None,
+        set_aside: bool = True,
     ) -> Tastes:
         """Draw from the posterior given the clicks, and return self. What was learned before is forgotten.
 
@@ -119,6 +119,10 @@ class Tastes(ProbabilityModel):
             A file from which the same call goes on if it was stopped, to the same end.
         max_time
             Seconds after which to stop with what has been drawn. (Choosing the number of tastes does not count.)
+        set_aside
+            Whether the chains do not see one click of each of up to 200 users (of a tenth of them at most), whose
+            log probability says if they still learn. With False they see every click, and `verdict_` can say
+            whether other chains would change the probabilities, but no longer whether longer ones would.
         """
         n_chains = self.chains if chains is None else chains
         run = Run(draws, warmup, n_chains, thin, seed, n_threads, progress, checkpoint, max_time=max_time)
@@ -131,7 +135,7 @@ class Tastes(ProbabilityModel):
             choice = choose_tastes(clicks, run, priors=priors, **model)
             n_tastes, priors = choice.n_tastes, choice.priors
             tell(progress, choice.reason)
-        drawn = sample_tastes(clicks, n_tastes, run, priors=priors, **model)
+        drawn = sample_tastes(clicks, n_tastes, run, priors=priors, aside=set_aside, **model)
         self._learn(clicks, drawn, choice)
         self._warn_if_stopped()
         return self

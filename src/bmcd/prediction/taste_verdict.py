@@ -56,6 +56,8 @@ def judge_tastes(draws: TasteDraws, predictor: TastePredictor, clicks: Clicks) -
         state = "too short"
         facts.append(f"{draws.n_draws} draws of each chain are too few to see whether they still learn")
         advice.append(Message("Ask for at least ", Option("draws", 2 * MIN_DRAWS), "."))
+    else:
+        facts.append("no clicks set aside tell whether the chains still learn")
     if clicks.n_users and draws.n_chains > 1:
         probability, mcse = _recommended(predictor, clicks)
         facts.append(
@@ -73,7 +75,7 @@ def judge_tastes(draws: TasteDraws, predictor: TastePredictor, clicks: Clicks) -
         advice.append("Run several chains: every chain finds tastes of its own, and their average is the answer.")
     if draws.stopped != "finished" and state != "converged":
         state = "stopped"
-    text = f"{WORDS[state]}: {'; '.join(facts) or 'nothing was set aside to judge by'}."
+    text = f"{WORDS[state]}: {'; '.join(facts)}."
     if draws.note:
         text += f" The run was {draws.note}"
     return Verdict(state, text, tuple(advice))

@@ -82,6 +82,35 @@ def next_block(stream):
 
 
 @numba.njit(cache=True)
+def in_blocks(size):
+    """Return ``size`` rounded up to whole blocks."""
+    return (size + 3) // 4 * 4
+
+
+@numba.njit(cache=True)
+def next_blocks(stream, out):
+    """Fill ``out``, four numbers a block, with the blocks that come next, as 64 bits each.
+
+    What is left of the current block is dropped. No block waits for another, so that the processor works on several
+    at a time: half the time of single numbers.
+    """
+    block, user, sweep, chain = stream[2], stream[3], stream[4], stream[5]
+    for i in range(0, out.size, 4):
+        block += _ONE
+        k0, k1 = stream[0], stream[1]
+        c0, c1, c2, c3 = block, user, sweep, chain
+        for _ in range(10):
+            high_0, low_0 = _multiply_high(_MULTIPLIER_0, c0), _MULTIPLIER_0 * c0
+            high_1, low_1 = _multiply_high(_MULTIPLIER_1, c2), _MULTIPLIER_1 * c2
+            c0, c1, c2, c3 = high_1 ^ c1 ^ k0, low_1, high_0 ^ c3 ^ k1, low_0
+            k0 += _WEYL_0
+            k1 += _WEYL_1
+        out[i], out[i + 1], out[i + 2], out[i + 3] = c0, c1, c2, c3
+    stream[2] = block
+    stream[10] = np.uint64(4)
+
+
+@numba.njit(cache=True)
 def uniform(stream):
     """Return the next number of the stream, uniform on [0, 1)."""
     if stream[10] == np.uint64(4):

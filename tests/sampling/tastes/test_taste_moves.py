@@ -17,6 +17,7 @@ from bmcd.sampling.tastes.consensus import (
     swap_change,
     update_consensus,
 )
+from bmcd.sampling.tastes.gammas import gamma_table
 from bmcd.sampling.tastes.hyper import Hyper, a_log_ratio, log_visits_given, pairs_with_more, update_b
 from bmcd.sampling.tastes.rank_laws import RankLaws
 from bmcd.sampling.tastes.rates import draw_gammas, update_rates
@@ -32,7 +33,7 @@ from bmcd.sampling.tastes.visits import (
     update_visits,
     weigh,
 )
-from bmcd.system.streams import STREAM_SIZE, open_stream, stream_key
+from bmcd.system.streams import STREAM_SIZE, next_blocks, open_stream, stream_key, uniform
 
 CUT = 1e-6  # p-values below are failures: about 40 are looked at, so a false alarm comes once in 25,000 runs
 
@@ -64,7 +65,7 @@ def fits(observed, probability):
 def many_positive(stream, mu, size):
     out = np.empty(size, np.int64)
     for i in range(size):
-        out[i] = positive_poisson(stream, mu)
+        out[i] = positive_poisson(stream, uniform(stream), mu)
     return out
 
 
@@ -196,11 +197,13 @@ def test_a_collapsed_pass_keeps_the_law_of_the_tastes(passes):
 def repeat_pass(stream, items, tastes, q, a, size, n_tastes, n_states):
     counts = np.zeros(n_states, np.int64)
     weights, sums, count = np.empty(q.shape[1]), np.empty(q.shape[1] // BLOCK), np.empty(q.shape[1])
+    bits = np.empty(4, np.uint64)
     for _ in range(size):
         count[:] = 0.0
         for c in tastes:
             count[c] += 1.0
-        collapsed_pass(stream, items, tastes, count, q, a, weights, sums, n_tastes)
+        next_blocks(stream, bits)
+        collapsed_pass(bits, items, tastes, count, q, a, weights, sums, n_tastes)
         code = 0
         for c in tastes:
             code = code * n_tastes + c
@@ -236,14 +239,8 @@ def test_collapsed_passes_reach_the_law_of_the_tastes(rotating_seed):
 )
 def test_gammas_have_their_law(a, n, rotating_seed):
     out = np.empty(50_000)
-    draw_gammas(
-        stream_of(rotating_seed),
-        a,
-        np.full(out.size, float(n)),
-        out,
-        np.empty(out.size),
-        np.empty(out.size, np.int64),
-    )
+    table, bits = gamma_table(min(a, 0.95), out.size), np.empty(out.size, np.uint64)
+    draw_gammas(stream_of(rotating_seed), a, np.full(out.size, float(n)), table, out, bits)
     assert stats.kstest(out, stats.gamma(a + n).cdf).pvalue > CUT
 
 
@@ -253,10 +250,11 @@ def test_rates_are_gammas_over_b_plus_1(seed, a, b):
     counts = rng.poisson(1.0, (4, 3)).astype(float)
     rates, key = np.empty((4, 3)), stream_key(seed)
     total = update_rates(rates, counts, a, b, key, 2, 5)
+    table = gamma_table(min(a, 0.95), rates.size)
     for user in range(4):
         stream, gammas = np.empty(STREAM_SIZE, np.uint64), np.empty(3)
         open_stream(stream, key, 2, 5, user, 202)
-        draw_gammas(stream, a, counts[user], gammas, np.empty(3), np.empty(3, np.int64))
+        draw_gammas(stream, a, counts[user], table, gammas, np.empty(4, np.uint64))
         np.testing.assert_allclose(rates[user], np.maximum(gammas / (b + 1), 1e-150), rtol=1e-13)
     assert total == pytest.approx(rates.sum())
 

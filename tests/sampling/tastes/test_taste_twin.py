@@ -15,6 +15,7 @@ import pytest
 from scipy import stats
 
 from bmcd.sampling.tastes.consensus import draw_swap, list_of_gaps, shuffle_unvisited
+from bmcd.sampling.tastes.gammas import gamma_table
 from bmcd.sampling.tastes.priors import GammaPrior, TastePriors
 from bmcd.sampling.tastes.purposes import (
     COLLAPSED,
@@ -108,11 +109,15 @@ class Twin:
         return self
 
     def draw_visits(self, user):
-        stream = self.stream(user, VISITS)
-        for item in np.flatnonzero(CLICKS[user]).tolist():
+        stream, items = self.stream(user, VISITS), np.flatnonzero(CLICKS[user]).tolist()
+        own = [(uniform(stream), uniform(stream)) for _ in items]  # each click has two numbers of its own
+        while stream[10] < 4:  # the rest of a block is dropped
+            uniform(stream)
+        for item, (for_number, for_first) in zip(items, own, strict=True):
             weights = [self.state.rates[user, c] * self.q(item, c) for c in range(N_TASTES)]
-            for _ in range(truncated_poisson(uniform(stream), math.fsum(weights))):
-                self.visits.append([user, item, inverse(uniform(stream), weights)])
+            for visit in range(truncated_poisson(for_number, math.fsum(weights))):
+                u = uniform(stream) if visit else for_first
+                self.visits.append([user, item, inverse(u, weights)])
 
     def collapsed_pass(self, user, stream):
         for visit in self.visits:
@@ -181,11 +186,10 @@ class Twin:
 
     def draw_rates(self):
         counts, (a, b) = self.counts_by_user(), (self.state.a[0], self.state.b[0])
+        table = gamma_table(a if a < 1 else 0.5, N_USERS * N_TASTES)
         for user in range(N_USERS):
             gammas = np.empty(N_TASTES)
-            draw_gammas(
-                self.stream(user, RATES), a, counts[user], gammas, np.empty(N_TASTES), np.empty(N_TASTES, np.int64)
-            )
+            draw_gammas(self.stream(user, RATES), a, counts[user], table, gammas, np.empty(4, np.uint64))
             # The likelihood of the visits has exp(-lambda), since the probabilities of first items sum to 1.
             self.state.rates[user] = np.maximum(gammas / (b + 1), 1e-150)
 

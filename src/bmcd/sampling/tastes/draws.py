@@ -1,7 +1,8 @@
 """From clicks to draws of the tastes: `sample_tastes`, and `TasteDraws`, what it leaves.
 
-Some clicks are set aside: one of each of a few users. The chains do not see them, and their log probability, noted
-with every draw, says whether longer chains would still help. They count again when next items are asked for.
+Unless that is switched off, some clicks are set aside: one of each of a few users. The chains do not see them, and
+their log probability, noted with every draw, says whether longer chains would still help. They count again when
+next items are asked for.
 """
 
 from __future__ import annotations
@@ -128,8 +129,9 @@ def sample_tastes(
     priors: TastePriors | None = None,
     distance: str = "footrule",
     rank_scale: str | ArrayLike = "linear",
+    aside: bool = True,
 ) -> TasteDraws:
-    """Draw from the posterior of the model with several tastes per user.
+    """Draw from the posterior of the model with several tastes per user; ``aside``: see `Tastes.fit`.
 
     Examples
     --------
@@ -142,7 +144,7 @@ def sample_tastes(
     check_priors(priors, TastePriors)
     if isinstance(n_tastes, bool) or not hasattr(n_tastes, "__index__") or n_tastes < 1:
         raise InputError(f"n_tastes must be a whole number, 1 or more, but it is {n_tastes!r}.")
-    kept, aside = set_aside(clicks, run.seed)
+    kept, pairs = set_aside(clicks, run.seed) if aside else (clicks.matrix, np.empty((0, 2), np.int64))
     data = make_taste_data(kept)
     sampler = TasteSampler(data, n_tastes, priors, seed=run.seed, distance=distance, rank_scale=rank_scale)
     options = {
@@ -153,7 +155,7 @@ def sample_tastes(
         **describe_priors(priors),
     }
     problem = Problem(clicks.n_users, clicks.n_items, int(n_tastes), clicks.fingerprint(), options)
-    recording = Recording(problem, TASTES, _probe(sampler, kept, aside) if aside.size else None)
+    recording = Recording(problem, TASTES, _probe(sampler, kept, pairs) if pairs.size else None)
     draws: TasteDraws = run_chains(lambda chain: sampler, sampler.start, recording, run)
     return draws
 

@@ -20,7 +20,7 @@ import numpy as np
 
 from bmcd.mallows.latent.scan import REORDER
 from bmcd.sampling.tastes.purposes import COLLAPSED, PASS_STRIDE, VISITS
-from bmcd.system.streams import STREAM_SIZE, open_stream, uniform
+from bmcd.system.streams import STREAM_SIZE, in_blocks, next_blocks, open_stream, uniform, unit_interval
 
 BLOCK = 8
 # From this mean on, a Poisson number is drawn as a sum of parts with means below it: no part underflows.
@@ -29,6 +29,7 @@ LARGE_MEAN = 16.0
 LAST_TERM = 1e-20
 # Rates and probabilities below this are raised to it, so that no product of two is zero.
 SMALLEST = 1e-150
+LOG_FACTORIAL = np.array([math.lgamma(n + 1.0) for n in range(64)])
 
 
 @numba.njit(cache=True, nogil=True)
@@ -80,10 +81,12 @@ def pick(u, weights, block_sums, n_tastes):
             block += 1
             below = passed
     u -= below
-    first, place, passed = block * BLOCK, 0, 0.0
-    for i in range(BLOCK - 1):
-        passed += weights[first + i]
-        place += passed <= u
+    first = block * BLOCK
+    w = weights[first : first + BLOCK]
+    # Running sums, of few steps each: a step must wait for the one before.
+    two, four, six = w[0] + w[1], w[0] + w[1] + (w[2] + w[3]), w[0] + w[1] + (w[2] + w[3]) + (w[4] + w[5])
+    place = int(w[0] <= u) + int(two <= u) + int(two + w[2] <= u) + int(four <= u)
+    place += int(four + w[4] <= u) + int(six <= u) + int(six + w[6] <= u)
     return min(first + place, n_tastes - 1)
 
 
@@ -99,14 +102,13 @@ def small_poisson(u, term, n, mu):
 
 
 @numba.njit(cache=True, nogil=True)
-def positive_poisson(stream, mu):
-    """A Poisson(mu) number given that it is not zero.
+def positive_poisson(stream, u, mu):
+    """A Poisson(mu) number given that it is not zero, by inversion of ``u``.
 
     P(1) = mu / expm1(mu) >= 1 - mu / 2, which spares most calls the exponential. Large means: a Poisson number as a
-    sum of parts, anew if it is zero, which hardly ever happens.
+    sum of parts from the stream, anew if it is zero, which hardly ever happens.
     """
     if mu < LARGE_MEAN:
-        u = uniform(stream)
         if u < 1.0 - 0.5 * mu:
             return 1
         return small_poisson(u, mu / math.expm1(mu), 1, mu)
@@ -121,6 +123,12 @@ def positive_poisson(stream, mu):
 
 
 @numba.njit(cache=True, nogil=True)
+def log_factorial(n):
+    """Log n!; nearly all numbers of visits are small."""
+    return LOG_FACTORIAL[n] if n < LOG_FACTORIAL.size else math.lgamma(n + 1.0)
+
+
+@numba.njit(cache=True, nogil=True)
 def larger(array, size):
     """A copy of ``array`` with room for at least ``size`` numbers."""
     out = np.empty(2 * size, array.dtype)
@@ -132,6 +140,8 @@ def larger(array, size):
 def update_visits(rates, data, q, a, passes, key, chain, sweep, of_user, of_item):
     """Draw all visits afresh. Counts of the visits go to of_user[user, c] and of_item[item, c].
 
+    Each click has two random numbers of its own, one for how many visits there were and one for the taste of the
+    first; the other visits take theirs from what comes next in the stream.
     Returns how many visits there are, and the sum of log n! over the clicks.
     """
     n_users, n_tastes = rates.shape
@@ -139,30 +149,40 @@ def update_visits(rates, data, q, a, passes, key, chain, sweep, of_user, of_item
     weights, block_sums = np.empty(width), np.empty(width // BLOCK)
     rate, count = np.zeros(width), np.zeros(width)
     item_of, taste_of = np.empty(64, np.int64), np.empty(64, np.int64)  # of the visits of one user
-    stream = np.empty(STREAM_SIZE, np.uint64)
+    stream, bits = np.empty(STREAM_SIZE, np.uint64), np.empty(128, np.uint64)
     of_item[:] = 0.0
     n_visits, log_repeats = 0, 0.0
     for user in range(n_users):
+        first, last = data.user_start[user], data.user_start[user + 1]
         open_stream(stream, key, chain, sweep, user, VISITS)
+        if bits.size < 2 * (last - first):
+            bits = larger(bits, 2 * (last - first))
+        next_blocks(stream, bits[: in_blocks(2 * (last - first))])
         rate[:n_tastes] = rates[user]
         count[:] = 0.0
         size = 0
-        for click in range(data.user_start[user], data.user_start[user + 1]):
+        for click in range(first, last):
             item = data.user_items[click]
             mu = weigh(rate, 0.0, q[item], weights, block_sums)
-            n = positive_poisson(stream, mu)
+            n = positive_poisson(stream, unit_interval(bits[2 * (click - first)]), mu)
             if size + n > item_of.size:
                 item_of, taste_of = larger(item_of, size + n), larger(taste_of, size + n)
+            u = unit_interval(bits[2 * (click - first) + 1])
             for visit in range(size, size + n):
-                c = pick(uniform(stream) * mu, weights, block_sums, n_tastes)
+                if visit > size:
+                    u = uniform(stream)
+                c = pick(u * mu, weights, block_sums, n_tastes)
                 item_of[visit], taste_of[visit] = item, c
                 count[c] += 1.0
             size += n
             if n > 1:
-                log_repeats += math.lgamma(n + 1.0)
+                log_repeats += log_factorial(n)
+        if bits.size < in_blocks(size):
+            bits = larger(bits, in_blocks(size))
         for pass_ in range(passes):
             open_stream(stream, key, chain, sweep, user, COLLAPSED + PASS_STRIDE * pass_)
-            collapsed_pass(stream, item_of[:size], taste_of, count, q, a, weights, block_sums, n_tastes)
+            next_blocks(stream, bits[: in_blocks(size)])
+            collapsed_pass(bits, item_of[:size], taste_of, count, q, a, weights, block_sums, n_tastes)
         for visit in range(size):
             of_item[item_of[visit], taste_of[visit]] += 1.0
         of_user[user] = count[:n_tastes]
@@ -171,11 +191,11 @@ def update_visits(rates, data, q, a, passes, key, chain, sweep, of_user, of_item
 
 
 @numba.njit(cache=True, nogil=True)
-def collapsed_pass(stream, item_of, taste_of, count, q, a, weights, block_sums, n_tastes):
-    """Gibbs over the tastes of one user's visits, the user's rates integrated out."""
+def collapsed_pass(bits, item_of, taste_of, count, q, a, weights, block_sums, n_tastes):
+    """Gibbs over the tastes of one user's visits, the user's rates integrated out; a random number for each."""
     for visit in range(item_of.size):
         count[taste_of[visit]] -= 1.0
         total = weigh(count, a, q[item_of[visit]], weights, block_sums)
-        c = pick(uniform(stream) * total, weights, block_sums, n_tastes)
+        c = pick(unit_interval(bits[visit]) * total, weights, block_sums, n_tastes)
         taste_of[visit] = c
         count[c] += 1.0
