@@ -16,7 +16,8 @@ from typer.core import TyperGroup
 from bmcd.cli.output import complain
 from bmcd.errors import BmcdError
 
-BAD_DATA, STOPPED, PIPE_CLOSED = 1, 130, 141  # 128 + the number of the signal, as shells have it
+BAD_DATA, NOT_CONVERGED = 1, 3  # 2 is bad usage, which click says
+STOPPED, PIPE_CLOSED = 130, 141  # 128 + the number of the signal, as shells have it
 # Arguments of Python that messages advise, and that are options here.
 OPTIONS = re.compile(r"\b(draws|warmup|chains|sampler|delimiter)=")
 

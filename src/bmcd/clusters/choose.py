@@ -200,9 +200,8 @@ def choose_n_clusters(
     by_draw: dict[int, Floats] = {}
     with open_candidate_progress(progress, numbers) as bar:
         for c in numbers:
-            if bar is not None:
-                bar.start(c)
-            run = Run(draws, warmup, chains, 1, seed, n_threads, False if bar is None else bar)
+            bar.start(c)
+            run = Run(draws, warmup, chains, 1, seed, n_threads, bar)
             fitted = sample_posterior(training, c, run, priors=priors, rank_scale=rank_scale)
             if fitted.stopped == "interrupted":
                 # A candidate with fewer draws than the others cannot be compared with them.

@@ -19,6 +19,7 @@ from typing import Any
 from numba.core import event
 
 from bmcd.system.kernel_cache import PACKAGE, choose_cache, kept_folders
+from bmcd.system.progress import QUIET
 
 
 class _Announcement(event.Listener):  # type: ignore[misc]  # numba has no types
@@ -30,7 +31,7 @@ class _Announcement(event.Listener):  # type: ignore[misc]  # numba has no types
     def on_start(self, event: Any) -> None:
         """Speak once, and never when BMCD_QUIET is set."""
         function = event.data["dispatcher"].py_func
-        if self.said or not function.__module__.startswith("bmcd.") or os.environ.get("BMCD_QUIET"):
+        if self.said or not function.__module__.startswith("bmcd.") or os.environ.get(QUIET):
             return
         self.said = True
         print(f"bmcd: compiling for this machine ({CACHE.remark()}) ...", file=sys.stderr, flush=True)
