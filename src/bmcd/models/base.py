@@ -14,13 +14,13 @@ from sklearn.exceptions import NotFittedError
 from bmcd.clicks.histories import clicks_of_histories
 from bmcd.clicks.table import Clicks
 from bmcd.clusters.summary import ClusterSummaries
-from bmcd.errors import FitWarning, InputError
+from bmcd.errors import ConvergenceWarning, FitWarning, InputError, ShortListWarning
 from bmcd.prediction.answers import Answers, Options, Predictions
 from bmcd.prediction.cutoffs import cutoff_for, cutoff_table
 from bmcd.prediction.predictor import DRAWS
 from bmcd.prediction.top_k import Lists, check_k, recommendation_frame
 from bmcd.prediction.truth import read_truth, was_clicked
-from bmcd.sampling.diagnostics import Verdict
+from bmcd.sampling.diagnostics import SHORT, Verdict
 from bmcd.sampling.draws import ChainDraws
 from bmcd.simulation import Simulation
 
@@ -88,6 +88,7 @@ class ProbabilityModel(BaseEstimator):  # type: ignore[misc]
         clicks = self.clicks_with_users()
         lists = self._lists(check_k(k), users, items, options)
         rows = self._answers.rows(users)
+        _warn_if_few_are_left(clicks.per_user[rows], clicks.n_items, k)
         return recommendation_frame(clicks.users[rows], lists, clicks, column="probability", at_least=least)
 
     def recommend_for(
@@ -125,6 +126,7 @@ class ProbabilityModel(BaseEstimator):  # type: ignore[misc]
         least, options = _check_probability(min_probability), Options(max_draws, n_threads, progress)
         strangers = clicks_of_histories(histories, self.clicks_, unknown)
         lists = self._answers.lists(strangers, None, check_k(k), items, options)
+        _warn_if_few_are_left(strangers.per_user, strangers.n_items, k)
         return recommendation_frame(strangers.users, lists, strangers, column="probability", at_least=least)
 
     def lists(
@@ -270,8 +272,12 @@ class ProbabilityModel(BaseEstimator):  # type: ignore[misc]
         auto = f" ({of.n_clusters} chosen)" if getattr(self, self._number) == "auto" else ""
         return (
             f"{text}{auto}, fitted to {of.n_users:,} users x {of.n_items:,} items: "
-            f"{draws.n_chains} chains x {draws.n_draws} draws"
+            f"{draws.n_chains} chains x {draws.n_draws} draws, {SHORT[self.verdict_.state]}"
         )
+
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
+        """Let notebooks show the line above, which says whether it converged, and not scikit-learn's diagram."""
+        return {"text/plain": repr(self)}
 
     def _to_explain(self, user: Any, item: Any, history: Iterable[Any] | None) -> tuple[Clicks, int, str]:
         """Return the clicks of one person, the column of an item they have not clicked, and its title."""
@@ -286,10 +292,17 @@ class ProbabilityModel(BaseEstimator):  # type: ignore[misc]
             raise InputError(f"user {user!r} has clicked {title}: only other items have a probability.")
         return person, column, title
 
-    def _warn_if_stopped(self) -> None:
-        if self.draws_.stopped != "finished":
-            text = f"The fit was {self.draws_.note} {self.draws_.resume}".strip()
-            warnings.warn(text, FitWarning, stacklevel=3)
+    def _warn_about_the_fit(self, at_the_edge: str = "") -> None:
+        """Warn once of all that was not as it should be; ``at_the_edge`` says it of what was chosen."""
+        said, verdict, draws = [at_the_edge], self.verdict_, self.draws_
+        if not verdict.converged:
+            said += [verdict.text, *verdict.advice]
+        elif draws.stopped != "finished":
+            said += [f"The fit was {draws.note}"]
+        said += [draws.resume] if draws.stopped != "finished" else []
+        if text := " ".join(filter(None, said)):
+            kind = FitWarning if verdict.converged else ConvergenceWarning
+            warnings.warn(text, kind, stacklevel=3)
 
     def _lists(self, k: int, users: Iterable[Any] | None, items: Iterable[Any] | None, options: Options) -> Lists:
         clicks = self.clicks_with_users()
@@ -304,6 +317,19 @@ class ProbabilityModel(BaseEstimator):  # type: ignore[misc]
         user = self._answers.rows(options.get("users"))[rows]
         hit = was_clicked(read_truth(test, clicks, k), user, lists.items[rows, places])
         return lists.values["probability"][rows, places], hit
+
+
+def _warn_if_few_are_left(n_clicked: NDArray[np.int64], n_items: int, k: int) -> None:
+    """Warn if k is more than some users have left: their lists are short, and every probability is 1."""
+    few = n_items - n_clicked < k
+    if few.any():
+        least = int((n_items - n_clicked)[few].min())
+        warnings.warn(
+            f"k = {k} is more than the items left for {few.sum():,} of {few.size:,} users (as few as {least}): "
+            "they get all of them, each with probability 1, which says nothing. Ask for a smaller k.",
+            ShortListWarning,
+            stacklevel=3,
+        )
 
 
 def _check_probability(value: float | None) -> float | None:

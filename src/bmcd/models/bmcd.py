@@ -38,8 +38,8 @@ class BMCD(ProbabilityModel):
     Parameters
     ----------
     n_clusters
-        How many clusters. "auto" tries 2 to 8 and takes the one `choose_n_clusters` recommends; `choice_` says why.
-        Real data often want more: see `choose_n_clusters` for other candidates.
+        How many clusters. "auto" tries 2 to 8, then more while the largest is best (up to 64), and takes the one
+        that `choose_n_clusters` recommends; `choice_` says why.
     distance
         Of the Mallows model: "footrule" (exact, fast), or another of `bmcd.mallows.DISTANCES` with sampler="paper".
     rank_scale
@@ -68,7 +68,7 @@ class BMCD(ProbabilityModel):
     >>> simulation = bmcd.simulate(n_users=300, seed=1)
     >>> model = bmcd.BMCD(n_clusters=3).fit(simulation.clicks, draws=20, warmup=20, chains=2, seed=1)
     >>> model
-    BMCD(n_clusters=3), fitted to 300 users x 50 items: 2 chains x 20 draws
+    BMCD(n_clusters=3), fitted to 300 users x 50 items: 2 chains x 20 draws, not converged
     >>> model.recommend(k=2, users=[7]).columns.tolist()
     ['user', 'item', 'rank', 'probability', 'mcse']
     """
@@ -168,7 +168,7 @@ class BMCD(ProbabilityModel):
             ranks_move=self.ranks_move,
         )
         self._learn(clicks, drawn, choice)
-        self._warn_if_stopped()
+        self._warn_about_the_fit(choice.edge_in_words if choice else "")
         return self
 
     def _learn(self, clicks: Clicks, draws: Draws, choice: ClusterChoice | None) -> None:
@@ -202,7 +202,7 @@ class BMCD(ProbabilityModel):
 
     def diagnostics(self) -> Any:
         """Return R-hat, effective sample sizes and Monte Carlo errors of what cluster numbers do not change."""
-        return diagnostics.table(self.check_fitted().draws_)
+        return diagnostics.table(self.check_fitted().draws_, self.clicks_)
 
     def to_arviz(self) -> Any:
         """Return the draws as ArviZ's DataTree, see `bmcd.sampling.diagnostics.to_arviz`."""

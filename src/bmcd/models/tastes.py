@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from bmcd.clicks.table import Clicks
 from bmcd.errors import InputError
 from bmcd.models.base import ProbabilityModel
-from bmcd.models.choose_tastes import TasteChoice, choose_tastes
+from bmcd.models.choose_tastes import FEWEST, MOST, TasteChoice, choose_tastes
 from bmcd.models.tastes_file import pack_tastes, unpack_tastes
 from bmcd.prediction.answers import Options
 from bmcd.prediction.explanation import TasteExplanation
@@ -64,7 +64,7 @@ class Tastes(ProbabilityModel):
     >>> clicks = bmcd.simulate(n_users=300, seed=1).clicks
     >>> model = bmcd.Tastes(n_tastes=4, chains=4).fit(clicks, draws=4, warmup=20, seed=1)
     >>> model
-    Tastes(chains=4, n_tastes=4), fitted to 300 users x 50 items: 4 chains x 4 draws
+    Tastes(chains=4, n_tastes=4), fitted to 300 users x 50 items: 4 chains x 4 draws, converged
     >>> model.recommend(k=2, users=[7]).columns.tolist()
     ['user', 'item', 'rank', 'probability', 'mcse']
     """
@@ -133,7 +133,10 @@ class Tastes(ProbabilityModel):
             tell(progress, choice.reason)
         drawn = sample_tastes(clicks, n_tastes, run, priors=priors, **model)
         self._learn(clicks, drawn, choice)
-        self._warn_if_stopped()
+        at_the_edge = choice is not None and choice.n_tastes in (FEWEST, max(FEWEST, min(MOST, clicks.n_items)))
+        self._warn_about_the_fit(
+            f"n_tastes='auto' ended at the edge of what it tries, {n_tastes}." if at_the_edge else ""
+        )
         return self
 
     def _learn(self, clicks: Clicks, draws: TasteDraws, choice: TasteChoice | None) -> None:
