@@ -55,7 +55,8 @@ class ClusterChoice:
     log_likelihood: Mapping[int, Floats]
     """Log-likelihood of each held-out user, for each candidate."""
     held_out_users: NDArray[Any]
-    """Their ids, in the order of `log_likelihood`."""
+    """Their ids, in the order of `log_likelihood`; none if the model was saved without users."""
+    n_held_out_users: int
     n_training_users: int
     """How many users the fits saw."""
 
@@ -64,7 +65,7 @@ class ClusterChoice:
         """Why this number is recommended, in words and numbers."""
         numbers: list[int] = self.table.index.tolist()
         chosen, best = self.recommended, numbers[int(self.table["held_out"].argmax())]
-        n_held_out, several = len(self.held_out_users), len(numbers) > 1
+        n_held_out, several = self.n_held_out_users, len(numbers) > 1
         score = (
             f"held-out log-likelihood, {self.table['held_out'].loc[chosen]:.4f} a user "
             f"({n_held_out:,} of {n_held_out + self.n_training_users:,} users)"

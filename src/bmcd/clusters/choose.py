@@ -150,6 +150,7 @@ def choose_n_clusters(
         within_distance=within,
         log_likelihood={c: log_mean(values, axis=(1, 2)) for c, values in by_draw.items()},
         held_out_users=held_out.users,
+        n_held_out_users=held_out.n_users,
         n_training_users=training.n_users,
     )
 

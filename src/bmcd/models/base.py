@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Iterator
 from typing import Any, Literal, Self
 
@@ -14,11 +13,12 @@ from sklearn.exceptions import NotFittedError
 from bmcd.clicks.histories import clicks_of_histories
 from bmcd.clicks.table import Clicks
 from bmcd.clusters.summary import ClusterSummaries
-from bmcd.errors import ConvergenceWarning, FitWarning, InputError, ShortListWarning
+from bmcd.errors import InputError
+from bmcd.models.remarks import warn_if_few_are_left
 from bmcd.prediction.answers import Answers, Options, Predictions
 from bmcd.prediction.cutoffs import cutoff_for, cutoff_table
 from bmcd.prediction.predictor import DRAWS
-from bmcd.prediction.top_k import Lists, check_k, recommendation_frame
+from bmcd.prediction.top_k import Frame, Lists, check_k, recommendation_frame
 from bmcd.prediction.truth import read_truth, was_clicked
 from bmcd.sampling.diagnostics import SHORT, Verdict
 from bmcd.sampling.draws import ChainDraws
@@ -52,16 +52,19 @@ class ProbabilityModel(BaseEstimator):  # type: ignore[misc]
         max_draws: int | None = DRAWS,
         n_threads: int | None = None,
         progress: bool | None = None,
-    ) -> Any:
+    ) -> Frame:
         """Return the k items most probable to be among each user's next k.
 
         A frame with the columns user, item, title (if items have titles), rank, probability and mcse, the Monte
         Carlo standard error of the probability; in the ids and the frame library of the clicks. Clicked items are
         left out, and there are fewer than k rows for a user who has fewer items left.
 
-        Equal probabilities (within 1e-6) are frequent: items that a cluster ranks no lower than the user's number
-        of clicks, and that the user has not clicked, are exchangeable. Among them the one with the better consensus
-        rank comes first, then the one with the smaller id.
+        Equal probabilities (within 1e-6) are frequent in the lists of heavy users, about half of the top 10 for
+        those with 20 to 40 clicks: items that a cluster ranks no lower than the user's number of clicks, and that
+        the user has not clicked, are exchangeable. First comes the one with the better consensus rank, on average
+        over the user's own clusters, each as probable as it is for this user (with several tastes: the one more
+        probable as the very next click), then the one with the smaller id. Where k is more than is left, all of it
+        has probability 1, and a `ShortListWarning` says so.
 
         Parameters
         ----------
@@ -88,7 +91,7 @@ class ProbabilityModel(BaseEstimator):  # type: ignore[misc]
         clicks = self.clicks_with_users()
         lists = self._lists(check_k(k), users, items, options)
         rows = self._answers.rows(users)
-        _warn_if_few_are_left(clicks.per_user[rows], clicks.n_items, k)
+        warn_if_few_are_left(clicks.per_user[rows], clicks.n_items, k)
         return recommendation_frame(clicks.users[rows], lists, clicks, column="probability", at_least=least)
 
     def recommend_for(
@@ -102,7 +105,7 @@ class ProbabilityModel(BaseEstimator):  # type: ignore[misc]
         max_draws: int | None = DRAWS,
         n_threads: int | None = None,
         progress: bool | None = None,
-    ) -> Any:
+    ) -> Frame:
         """Recommend to people the model has never seen, from their clicks alone; see `recommend`.
 
         What is hidden about them is summed out under the stored posterior, which their clicks do not change.
@@ -126,7 +129,7 @@ class ProbabilityModel(BaseEstimator):  # type: ignore[misc]
         least, options = _check_probability(min_probability), Options(max_draws, n_threads, progress)
         strangers = clicks_of_histories(histories, self.clicks_, unknown)
         lists = self._answers.lists(strangers, None, check_k(k), items, options)
-        _warn_if_few_are_left(strangers.per_user, strangers.n_items, k)
+        warn_if_few_are_left(strangers.per_user, strangers.n_items, k)
         return recommendation_frame(strangers.users, lists, strangers, column="probability", at_least=least)
 
     def lists(
@@ -292,18 +295,6 @@ class ProbabilityModel(BaseEstimator):  # type: ignore[misc]
             raise InputError(f"user {user!r} has clicked {title}: only other items have a probability.")
         return person, column, title
 
-    def _warn_about_the_fit(self, at_the_edge: str = "") -> None:
-        """Warn once of all that was not as it should be; ``at_the_edge`` says it of what was chosen."""
-        said, verdict, draws = [at_the_edge], self.verdict_, self.draws_
-        if not verdict.converged:
-            said += [verdict.text, *verdict.advice]
-        elif draws.stopped != "finished":
-            said += [f"The fit was {draws.note}"]
-        said += [draws.resume] if draws.stopped != "finished" else []
-        if text := " ".join(filter(None, said)):
-            kind = FitWarning if verdict.converged else ConvergenceWarning
-            warnings.warn(text, kind, stacklevel=3)
-
     def _lists(self, k: int, users: Iterable[Any] | None, items: Iterable[Any] | None, options: Options) -> Lists:
         clicks = self.clicks_with_users()
         if users is None and items is None:
@@ -317,19 +308,6 @@ class ProbabilityModel(BaseEstimator):  # type: ignore[misc]
         user = self._answers.rows(options.get("users"))[rows]
         hit = was_clicked(read_truth(test, clicks, k), user, lists.items[rows, places])
         return lists.values["probability"][rows, places], hit
-
-
-def _warn_if_few_are_left(n_clicked: NDArray[np.int64], n_items: int, k: int) -> None:
-    """Warn if k is more than some users have left: their lists are short, and every probability is 1."""
-    few = n_items - n_clicked < k
-    if few.any():
-        least = int((n_items - n_clicked)[few].min())
-        warnings.warn(
-            f"k = {k} is more than the items left for {few.sum():,} of {few.size:,} users (as few as {least}): "
-            "they get all of them, each with probability 1, which says nothing. Ask for a smaller k.",
-            ShortListWarning,
-            stacklevel=3,
-        )
 
 
 def _check_probability(value: float | None) -> float | None:

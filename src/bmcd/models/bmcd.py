@@ -12,7 +12,9 @@ from bmcd.clicks.table import Clicks
 from bmcd.clusters.choose import ClusterChoice, choose_n_clusters
 from bmcd.errors import InputError
 from bmcd.models.base import ProbabilityModel
+from bmcd.models.choice_file import cluster_facts, pack_choice, read_cluster_choice, unpack_facts
 from bmcd.models.mixture_file import pack_mixture, unpack_mixture
+from bmcd.models.remarks import warn_about_fit
 from bmcd.prediction.explanation import Explanation, explain
 from bmcd.prediction.mixture_answers import MixtureAnswers
 from bmcd.prediction.predictor import DRAWS
@@ -168,7 +170,7 @@ class BMCD(ProbabilityModel):
             ranks_move=self.ranks_move,
         )
         self._learn(clicks, drawn, choice)
-        self._warn_about_the_fit(choice.edge_in_words if choice else "")
+        warn_about_fit(self.verdict_, drawn, choice.edge_in_words if choice else "")
         return self
 
     def _learn(self, clicks: Clicks, draws: Draws, choice: ClusterChoice | None) -> None:
@@ -218,12 +220,14 @@ class BMCD(ProbabilityModel):
         names = ("n_clusters", "alpha_update", "ranks_move")
         options = {name: getattr(self, name) for name in names}
         header, arrays = pack_mixture(draws, self.clicks_, options, with_users=clicks)
-        store.write(path, header, arrays)
+        with_users = clicks and self.clicks_.n_users > 0
+        facts = None if self.choice_ is None else cluster_facts(self.choice_, self.clicks_, with_users)
+        store.write(path, header, arrays | pack_choice(facts))
 
     @classmethod
     def restored(cls, header: Mapping[str, Any], arrays: Mapping[str, Any]) -> BMCD:
         """Return the model that `save` wrote as this header and these arrays; see `bmcd.load`."""
         parameters, clicks, draws = unpack_mixture(header, arrays)
-        model = cls(**parameters)
-        model._learn(clicks, draws, None)
+        model, facts = cls(**parameters), unpack_facts(arrays)
+        model._learn(clicks, draws, None if facts is None else read_cluster_choice(facts, clicks))
         return model

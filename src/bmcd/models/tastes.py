@@ -12,7 +12,9 @@ from numpy.typing import ArrayLike
 from bmcd.clicks.table import Clicks
 from bmcd.errors import InputError
 from bmcd.models.base import ProbabilityModel
+from bmcd.models.choice_file import pack_choice, read_taste_choice, taste_facts, unpack_facts
 from bmcd.models.choose_tastes import FEWEST, MOST, TasteChoice, choose_tastes
+from bmcd.models.remarks import warn_about_fit
 from bmcd.models.tastes_file import pack_tastes, unpack_tastes
 from bmcd.prediction.answers import Options
 from bmcd.prediction.explanation import TasteExplanation
@@ -134,8 +136,10 @@ class Tastes(ProbabilityModel):
         drawn = sample_tastes(clicks, n_tastes, run, priors=priors, **model)
         self._learn(clicks, drawn, choice)
         at_the_edge = choice is not None and choice.n_tastes in (FEWEST, max(FEWEST, min(MOST, clicks.n_items)))
-        self._warn_about_the_fit(
-            f"n_tastes='auto' ended at the edge of what it tries, {n_tastes}." if at_the_edge else ""
+        warn_about_fit(
+            self.verdict_,
+            drawn,
+            f"n_tastes='auto' ended at the edge of what it tries, {n_tastes}." if at_the_edge else "",
         )
         return self
 
@@ -188,12 +192,12 @@ class Tastes(ProbabilityModel):
         not `recommend`.
         """
         header, arrays = pack_tastes(self.check_fitted().draws_, self.clicks_, self.n_tastes, with_users=clicks)
-        store.write(path, header, arrays)
+        store.write(path, header, arrays | pack_choice(None if self.choice_ is None else taste_facts(self.choice_)))
 
     @classmethod
     def restored(cls, header: Mapping[str, Any], arrays: Mapping[str, Any]) -> Tastes:
         """Return the model that `save` wrote as this header and these arrays; see `bmcd.load`."""
         parameters, clicks, draws = unpack_tastes(header, arrays)
-        model = cls(**parameters)
-        model._learn(clicks, draws, None)
+        model, facts = cls(**parameters), unpack_facts(arrays)
+        model._learn(clicks, draws, None if facts is None else read_taste_choice(facts))
         return model
