@@ -66,7 +66,7 @@ def test_a_stopped_fit_run_again_gives_the_same_model(start, run, folder, tmp_pa
 
 
 def test_a_reader_that_has_seen_enough(start, number_model):
-    with start("recommend", number_model, "--json") as process:
+    with start("recommend", number_model, "-k", 3, "--json") as process:
         assert process.stdout.readline() == "{\n"
         process.stdout.close()
         assert process.stderr.read() == ""

@@ -31,7 +31,9 @@ def test_a_fit_that_has_not_converged_says_so_once_and_what_to_do(model):
     assert "draws=" in str(warning.message)
     assert not model.converged_
     assert repr(model).endswith("too short to tell whether it converged")
-    assert model._repr_mimebundle_() == {"text/plain": repr(model)}
+    shown = model._repr_mimebundle_()
+    assert shown["text/plain"] == repr(model)
+    assert shown["text/html"] == f"<pre>{model!r}</pre>"
 
 
 def test_a_stop_and_no_convergence_are_one_warning(tmp_path):

@@ -30,12 +30,12 @@ def test_results_are_tables_in_which_titles_are_text(model, clicks):
 
 
 def test_a_verdict_is_a_word_a_text_and_advice():
-    html = Verdict("not converged", "R-hat < 2.", ("Draw <more>.",))._repr_html_()
-    assert html == "<div><p><b>Not converged. </b>R-hat &lt; 2.</p><ul><li>Draw &lt;more&gt;.</li></ul></div>"
+    html = Verdict("not converged", "Not converged: R-hat < 2.", ("Draw <more>.",))._repr_html_()
+    assert html == "<div><p><b>Not converged:</b> R-hat &lt; 2.</p><ul><li>Draw &lt;more&gt;.</li></ul></div>"
 
 
 def test_an_evaluation_is_a_table_of_its_measures(clicks):
-    train, test = clicks.hold_out(1, seed=1)
+    train, test = clicks.at_least(2).hold_out(1, seed=1)
     evaluated = bmcd.evaluate(bmcd.baselines.Popularity().fit(train).recommend(3), train, test)
     html = evaluated._repr_html_()
     assert html.count("<tr>") == 1 + len(evaluated.to_frame())

@@ -8,13 +8,14 @@ import platform
 import shutil
 import sys
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from itertools import permutations
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from bmcd.cli.output import bytes_in_words, file_size
-from bmcd.errors import StoreError
+from bmcd.errors import FitWarning, StoreError
 
 NEEDED = (
     "arviz-base", "arviz-stats", "matplotlib", "narwhals", "numba", "numpy", "pandas", "pyarrow", "rich",
@@ -155,7 +156,10 @@ def _tiny_fit() -> Check:
 
     simulation = bmcd.simulate(60, 12, consensuses=2, alpha=6.0, mean_clicks=3.0, seed=1)
     began = time.monotonic()
-    model = bmcd.BMCD(2).fit(simulation.clicks, draws=5, warmup=5, chains=2, seed=1, progress=False)
+    model = bmcd.BMCD(2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FitWarning)  # it is too short to converge
+        model.fit(simulation.clicks, draws=5, warmup=5, chains=2, seed=1, progress=False)
     k = 3
     probability = model.probabilities(k, progress=False)
     seconds = time.monotonic() - began

@@ -23,6 +23,7 @@ from bmcd.prediction.truth import read_truth, was_clicked
 from bmcd.sampling.diagnostics import SHORT, Verdict
 from bmcd.sampling.draws import ChainDraws
 from bmcd.simulation import Simulation
+from bmcd.system.markup import tag
 
 Floats = NDArray[np.float64]
 
@@ -280,7 +281,7 @@ class ProbabilityModel(BaseEstimator):  # type: ignore[misc]
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
         """Let notebooks show the line above, which says whether it converged, and not scikit-learn's diagram."""
-        return {"text/plain": repr(self)}
+        return {"text/plain": repr(self), "text/html": tag("pre", repr(self))}
 
     def _to_explain(self, user: Any, item: Any, history: Iterable[Any] | None) -> tuple[Clicks, int, str]:
         """Return the clicks of one person, the column of an item they have not clicked, and its title."""

@@ -69,8 +69,8 @@ class Verdict:
         return "\n".join([self.text, *(f"- {line}" for line in self.advice)])
 
     def _repr_html_(self) -> str:
-        advice = bullets(self.advice) if self.advice else None
-        return tag("div", tag("p", tag("b", SHORT[self.state].capitalize(), ". "), self.text), advice)
+        state, colon, reason = self.text.partition(":")
+        return tag("div", tag("p", tag("b", state, colon), reason), bullets(self.advice) if self.advice else None)
 
 
 def table(draws: Draws, clicks: Clicks | None = None) -> pd.DataFrame:
