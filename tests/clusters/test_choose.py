@@ -291,6 +291,23 @@ def test_numbers_grow_until_the_best_is_inside(best, most, tried):
     assert asked == tried
 
 
+def test_the_largest_need_not_be_the_best_only_not_clearly_behind():
+    """7 is ahead of 8 by less than a standard error, so that 16 is tried even so; if by more, it is not."""
+    users = np.random.default_rng(2).normal(size=30)
+    signs = np.where(np.arange(30) < 17, 0.1, -0.1)  # mean 0.0133, standard error 0.018
+    for ahead, tried in ((signs, [16]), (signs + 0.1, [])):
+        scores = {c: users - 10.0 for c in CANDIDATES} | {8: users, 7: users + ahead}
+        by_draw = {c: of_users[:, None, None] for c, of_users in scores.items()}
+        asked = []
+
+        def try_number(c, by_draw=by_draw, asked=asked):
+            asked.append(c)
+            by_draw[c] = by_draw[8] - 5.0
+
+        try_beyond(by_draw, try_number, 64)
+        assert asked == tried
+
+
 def test_auto_goes_beyond_8_where_that_is_better():
     """16 opposed consensuses of few items: 8 clusters are too few, and what is chosen is not at the edge."""
     rng = np.random.default_rng(3)

@@ -37,7 +37,7 @@ def test_a_fit_that_has_not_converged_says_so_once_and_what_to_do(model):
 
 
 def test_a_stop_and_no_convergence_are_one_warning(tmp_path):
-    _, said = fitted(draws=100_000, max_time=1.0, checkpoint=tmp_path / "c")
+    _, said = fitted(draws=100_000, max_time=4.0, checkpoint=tmp_path / "c")
     (warning,) = said
     assert issubclass(warning.category, FitWarning)
     assert str(warning.message).count("stopped by the time budget") == 1

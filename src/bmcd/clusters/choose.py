@@ -35,8 +35,8 @@ from bmcd.sampling.start.kmeans import kmeans_inertia
 __all__ = ["ClusterChoice", "choose_n_clusters", "criteria_table", "within_one_standard_error"]
 
 Floats = NDArray[np.float64]
-# What is tried first unless the caller says otherwise; then twice the largest, on and on, while that is best, up to
-# MOST, and to what leaves LEAST_USERS training users to a cluster.
+# What is tried first unless the caller says otherwise; then twice the largest, on and on, while that is not behind
+# the best, up to MOST, and to what leaves LEAST_USERS training users to a cluster.
 CANDIDATES, MOST, LEAST_USERS = range(2, 9), 64, 10
 
 
@@ -76,8 +76,9 @@ def choose_n_clusters(
         Who clicked what. Users without clicks, or who clicked everything, have log-likelihood 0 and tell nothing.
     candidates
         Different whole numbers, from 1 to the number of training users. By default 2 to 8, and then as many more as
-        it takes for the best to lie inside: 16, 32 and 64 while the larger is better, then half-way between the
-        best and its neighbours; or 1, if 2 is recommended. Beyond 8 there must be 10 training users to a cluster.
+        it takes for the best to lie inside: 16, 32 and 64, while the larger is not behind the best by more than a
+        standard error; then half-way between the best and its neighbours; and 1, if 2 is recommended. Beyond 8
+        there must be 10 training users to a cluster.
     holdout
         The share of users to hold out, between 0 and 1.
     draws, warmup, chains
@@ -156,18 +157,20 @@ def choose_n_clusters(
 
 
 def try_beyond(by_draw: Mapping[int, Floats], try_number: Callable[[int], None], most: int) -> None:
-    """Try further numbers, whose scores are then in ``by_draw``, until the best lies inside or is ``most``.
+    """Try further numbers, whose scores are then in ``by_draw``, until the best lies inside or ``most`` is tried.
 
-    Twice the largest while that is best, then half-way between the best and its neighbours; 1 if 2 is recommended.
+    Twice the largest while that is the best or within one standard error of it, then half-way between the best and
+    its neighbours; 1 if 2 is recommended.
     """
 
-    def best() -> int:
-        return sorted(by_draw)[int(scores_by_user(by_draw).mean().argmax())]
+    def is_behind(c: int) -> bool:
+        found = behind_best(scores_by_user(by_draw)).loc[c]
+        return bool(found["behind"] > found["behind_se"])
 
-    while best() == (largest := max(by_draw)) < most:
+    while (largest := max(by_draw)) < most and not is_behind(largest):
         try_number(min(2 * largest, most))
     numbers = sorted(by_draw)
-    place = numbers.index(best())
+    place = int(scores_by_user(by_draw).mean().argmax())
     for low, high in pairwise(numbers[max(place - 1, 0) : place + 2]):
         if (between := (low + high) // 2) not in by_draw:
             try_number(between)
