@@ -24,6 +24,7 @@ __all__ = [
     "ClicksError",
     "ConfigError",
     "ContractError",
+    "ConvergenceWarning",
     "EstimateWarning",
     "ExposureError",
     "FitWarning",
@@ -35,6 +36,7 @@ __all__ = [
     "MissingPackageError",
     "Option",
     "OutputError",
+    "ShortListWarning",
     "StoreError",
     "StoreWarning",
     "TimeBudgetError",
@@ -180,7 +182,15 @@ class BmcdWarning(UserWarning):
 
 
 class FitWarning(BmcdWarning):
-    """A fit ended before its time; what was drawn is kept."""
+    """A fit ended before its time, or at the edge of what it tried; what was drawn is kept."""
+
+
+class ConvergenceWarning(FitWarning):
+    """The chains of a fit have not converged; the message says by how much, and what to do."""
+
+
+class ShortListWarning(BmcdWarning):
+    """More recommendations were asked for than there are items left for some users."""
 
 
 class StoreWarning(BmcdWarning):

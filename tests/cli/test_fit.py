@@ -63,7 +63,7 @@ def test_a_choice_is_remembered_only_for_the_same_question(folder, tmp_path, mon
         raise RuntimeError("asked again")
 
     monkeypatch.setattr("bmcd.clusters.choose.choose_n_clusters", not_again)
-    assert chosen_clusters(clicks, range(2, 3), memory, "linear", run) == first
+    assert str(chosen_clusters(clicks, range(2, 3), memory, "linear", run)) == str(first)
     for other in ((clicks, range(2, 4), memory, "linear", run), (clicks, range(2, 3), memory, "log", run)):
         with pytest.raises(RuntimeError, match="asked again"):
             chosen_clusters(*other)
@@ -204,3 +204,39 @@ def test_a_model_without_users(run, folder, tmp_path, tiny):
     assert found.code == 1
     assert "--histories" in found.err
     assert run("recommend", path, "--histories", folder / "numbers.csv", "-k", 2).code == 0
+
+
+def test_convergence_can_be_required(run, folder, tmp_path, tiny, number_model):
+    """Exit code 3, a reason and advice; the model that was there stays, and so does what was drawn."""
+    path = tmp_path / "m.bmcd"
+    path.write_bytes(number_model.read_bytes())
+    found = run("fit", folder / "numbers.csv", "-o", path, *tiny, "--require-converged")
+    assert found.code == 3
+    assert found.err.startswith("bmcd: Not converged")
+    assert "--warmup" in found.err
+    assert f"No model was written to {path}; {path}.checkpoint has the draws." in found.err
+    assert path.read_bytes() == number_model.read_bytes()
+    options = ("--draws", 1500, "--warmup", 5, "--chains", 2, "--clusters", 1)
+    found = run("fit", folder / "numbers.csv", "-o", tmp_path / "n.bmcd", *options, "--require-converged", "--json")
+    assert found.code == 0, found.err
+    assert found.json()["converged"]
+
+
+def test_a_model_fitted_here_has_its_choice(run, folder, tmp_path):
+    path = tmp_path / "m.bmcd"
+    options = ("--draws", 4, "--warmup", 2, "--chains", 2)
+    found = run("fit", folder / "numbers.csv", "-o", path, *options, "--json")
+    assert found.code == 0, found.err
+    model = bmcd.load(path)
+    assert model.n_clusters == "auto"
+    assert model.choice_.recommended == model.n_clusters_ == found.json()["choice"]["recommended"]
+    assert model.choice_.reason == found.json()["choice"]["reason"]
+
+
+def test_quiet_silences_notes_and_progress_but_no_result(run, folder, tmp_path, tiny, monkeypatch):
+    monkeypatch.setattr("bmcd.system.progress.LOG_SECONDS", 0.0)
+    arguments = ("fit", folder / "numbers.csv", "-o", tmp_path / "m.bmcd", *tiny)
+    assert "bmcd: drawing: " in run(*arguments).err
+    quiet = run(*arguments, "--quiet")
+    assert (quiet.code, quiet.err) == (0, "")
+    assert "Model: " in quiet.out

@@ -3,6 +3,7 @@ import pandas as pd
 
 import bmcd
 from bmcd.cli import checks
+from bmcd.system import compiling, kernel_cache
 
 
 def test_simulate_writes_clicks_and_truth(run, tmp_path):
@@ -66,8 +67,11 @@ def test_doctor_notices_wrong_numbers(monkeypatch):
 
 
 def test_doctor_notices_a_cache_that_cannot_be_written(monkeypatch):
-    monkeypatch.setattr(checks, "_writable", lambda folder: False)
-    assert "NUMBA_CACHE_DIR" in checks._compiled().advice
+    assert checks._compiled().state == "good"
+    for kind in ("temporary", "none"):
+        monkeypatch.setattr(compiling, "CACHE", kernel_cache.KernelCache(kind, None))
+        assert checks._compiled().state == "note"
+        assert "NUMBA_CACHE_DIR" in checks._compiled().advice
 
 
 def test_demo(run, tmp_path):

@@ -66,7 +66,7 @@ def test_a_stopped_fit_run_again_gives_the_same_model(start, run, folder, tmp_pa
 
 
 def test_a_reader_that_has_seen_enough(start, number_model):
-    with start("recommend", number_model, "--json") as process:
+    with start("recommend", number_model, "-k", 3, "--json") as process:
         assert process.stdout.readline() == "{\n"
         process.stdout.close()
         assert process.stderr.read() == ""
@@ -99,3 +99,57 @@ def test_an_encoding_that_lacks_the_letters(start, text_model):
         out, err = process.communicate()
     assert process.returncode == 0, err
     assert "\\u88e4" in out
+
+
+def late(folder, path):
+    return ("fit", folder / "numbers.csv", "-o", path, "--clusters", 2, "--chains", 2, "--draws", 20, "--warmup", 5)
+
+
+# Ctrl-C in the process itself, at a moment that a person could only hit by chance.
+AT_A_MOMENT = """
+import os, signal, sys
+import bmcd.models.bmcd as module
+real = module.{name}
+def interrupted(*arguments, **options):
+    if {before}:
+        os.kill(os.getpid(), signal.SIGINT)
+    found = real(*arguments, **options)
+    os.kill(os.getpid(), signal.SIGINT)
+    return found
+module.{name} = interrupted
+from bmcd.cli import app
+app(sys.argv[1:], prog_name="bmcd")
+"""
+
+
+def interrupted_at(code, arguments):
+    signals = lambda: signal.signal(signal.SIGINT, signal.default_int_handler)  # noqa: E731
+    command = [sys.executable, "-c", code, *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, check=False, preexec_fn=signals)
+
+
+def test_ctrl_c_while_the_model_is_written_comes_too_late(folder, tmp_path, run):
+    """Everything is written, the checkpoint is gone, and it says so."""
+    path = tmp_path / "m.bmcd"
+    code = AT_A_MOMENT.format(name="pack_mixture", before=True)
+    found = interrupted_at(code, late(folder, path))
+    assert found.returncode == 0, found.stderr
+    assert f"bmcd: Ctrl-C came while the model was written: it is whole, in {path}." in found.stderr
+    assert [file.name for file in tmp_path.iterdir()] == ["m.bmcd"]
+    (tmp_path / "other").mkdir()
+    assert run(*late(folder, tmp_path / "other" / "m.bmcd")).code == 0
+    assert path.read_bytes() == (tmp_path / "other" / "m.bmcd").read_bytes()
+
+
+def test_ctrl_c_before_the_model_is_written_writes_nothing(folder, tmp_path, run):
+    """All is drawn, and then Ctrl-C comes: no model, the checkpoint stays, and the same command goes on."""
+    path = tmp_path / "m.bmcd"
+    code = AT_A_MOMENT.format(name="sample_posterior", before=False)
+    found = interrupted_at(code, late(folder, path))
+    assert found.returncode == 130, found.stderr
+    assert "No model was written yet" in found.stderr
+    assert "To go on, run again" in found.stderr
+    assert not path.exists()
+    assert (tmp_path / "m.bmcd.checkpoint").exists()
+    assert run(*late(folder, path)).code == 0
+    assert [file.name for file in tmp_path.iterdir()] == ["m.bmcd"]

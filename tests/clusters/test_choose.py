@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import bmcd
-from bmcd.clusters.choose import choose_n_clusters
+from bmcd.clusters.choose import CANDIDATES, choose_n_clusters, try_beyond
 from bmcd.clusters.curves import end_of_fall
 from bmcd.mallows import log_likelihood
 from bmcd.sampling.posterior import sample_posterior
@@ -167,7 +167,7 @@ def test_a_single_candidate_works(clicks):
 
 def test_an_end_of_the_candidates_is_pointed_out(clicks):
     choice = choose_n_clusters(clicks, [1, 2], **TINY)
-    assert "largest candidate: try larger" in choice.reason
+    assert "largest candidate, 2 clusters: try larger" in choice.reason
     choice = choose_n_clusters(clicks, [2, 9], **TINY)
     assert choice.recommended == 2
     assert "smallest candidate: try smaller" in choice.reason
@@ -258,3 +258,63 @@ def test_progress_at_a_terminal(clicks, monkeypatch):
     assert "1 cluster " in shown
     assert "2 clusters " in shown
     assert "scored" in shown
+
+
+@pytest.mark.parametrize(
+    ("best", "most", "tried"),
+    [
+        (5, 64, []),  # inside
+        (8, 64, [16, 12]),  # at the edge: 16 is worse, and 12 lies between
+        (17, 64, [16, 32, 12, 24]),
+        (90, 64, [16, 32, 64, 48]),  # the cap
+        (90, 20, [16, 20, 18]),
+        (2, 64, [1]),
+        (90, 8, []),
+    ],
+)
+def test_numbers_grow_until_the_best_is_inside(best, most, tried):
+    """Scores fall with the distance to the best, on the scale of doublings; all users agree."""
+    users = np.random.default_rng(1).normal(size=30)
+
+    def score(c):
+        noise = 0.01 * np.random.default_rng(c).normal(size=30)
+        return (users + noise - abs(np.log2(c / best)))[:, None, None]
+
+    by_draw, asked = {c: score(c) for c in CANDIDATES}, []
+
+    def try_number(c):
+        assert c not in by_draw
+        by_draw[c] = score(c)
+        asked.append(c)
+
+    try_beyond(by_draw, try_number, most)
+    assert asked == tried
+
+
+def test_the_largest_need_not_be_the_best_only_not_clearly_behind():
+    """7 is ahead of 8 by less than a standard error, so that 16 is tried even so; if by more, it is not."""
+    users = np.random.default_rng(2).normal(size=30)
+    signs = np.where(np.arange(30) < 17, 0.1, -0.1)  # mean 0.0133, standard error 0.018
+    for ahead, tried in ((signs, [16]), (signs + 0.1, [])):
+        scores = {c: users - 10.0 for c in CANDIDATES} | {8: users, 7: users + ahead}
+        by_draw = {c: of_users[:, None, None] for c, of_users in scores.items()}
+        asked = []
+
+        def try_number(c, by_draw=by_draw, asked=asked):
+            asked.append(c)
+            by_draw[c] = by_draw[8] - 5.0
+
+        try_beyond(by_draw, try_number, 64)
+        assert asked == tried
+
+
+def test_auto_goes_beyond_8_where_that_is_better():
+    """16 opposed consensuses of few items: 8 clusters are too few, and what is chosen is not at the edge."""
+    rng = np.random.default_rng(3)
+    consensuses = [rng.permutation(12) + 1 for _ in range(16)]
+    clicks = bmcd.simulate(800, 12, consensuses=consensuses, alpha=30.0, mean_clicks=4, seed=3).clicks
+    choice = choose_n_clusters(clicks, draws=6, warmup=10, chains=1, n_threads=1, seed=1)
+    assert {*CANDIDATES, 16} <= set(choice.table.index.tolist())
+    assert choice.recommended > 8
+    assert choice.edge_in_words == ""
+    assert "<table" in choice._repr_html_()

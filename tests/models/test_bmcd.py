@@ -45,7 +45,7 @@ def test_scikit_learns_habits(model, clicks):
     new = clone(model)
     assert not hasattr(new, "draws_")
     assert repr(new) == "BMCD(n_clusters=2)"
-    assert repr(model) == "BMCD(n_clusters=2), fitted to 60 users x 12 items: 2 chains x 10 draws"
+    assert repr(model) == "BMCD(n_clusters=2), fitted to 60 users x 12 items: 2 chains x 10 draws, not converged"
     assert new.set_params(n_clusters=3, start="random").get_params()["n_clusters"] == 3
     assert "n_clusters=3, start='random'" in repr(new)
     for question in ("recommend", "probabilities", "diagnostics", "to_arviz"):

@@ -8,7 +8,8 @@ import pandas as pd
 import pytest
 
 import bmcd
-from bmcd.errors import StoreError
+from bmcd.errors import InputError, StoreError
+from bmcd.models import files
 from bmcd.sampling import store
 from bmcd.testing import example_clicks
 
@@ -214,3 +215,9 @@ def test_other_files_are_refused(tmp_path, saved):
 def test_loading_reads_and_nothing_more(saved):
     """Opening a file computes nothing that a question did not ask for."""
     assert not bmcd.load(saved)._answers._kept
+
+
+def test_an_id_that_no_file_can_hold_is_refused_when_it_is_saved():
+    with pytest.raises(InputError, match="not valid Unicode"):
+        files._json_id("\ud800")
+    assert files._json_id("Müller") == "Müller"

@@ -5,8 +5,10 @@ import sys
 import numpy as np
 import pytest
 
+from bmcd.clicks.table import Clicks
 from bmcd.sampling.diagnostics import Verdict, quantities, rows, table, to_arviz, verdict
 from bmcd.sampling.draws import Draws
+from bmcd.sampling.probed import probed_pairs
 from bmcd.sampling.run import Plan
 from bmcd.sampling.schema import Problem
 
@@ -48,6 +50,7 @@ def test_figures_are_arvizs_own(require, rotating_seed):
     stats = require("arviz_stats").rhat, require("arviz_stats").ess, require("arviz_stats").mcse
     draws = make(noise(rotating_seed), rotating_seed, probe=3)
     found = {row.quantity: row for row in rows(draws)}
+    followed = list(zip(*(numbers[:3] + 1 for numbers in probed_pairs(3, 30, N_ITEMS)), strict=True))
     assert list(found) == [
         "log joint",
         "within-cluster distance",
@@ -55,14 +58,12 @@ def test_figures_are_arvizs_own(require, rotating_seed):
         "alpha 2 of 2",
         "cluster size 1 of 2",
         "cluster size 2 of 2",
-        "probability 0",
-        "probability 1",
-        "probability 2",
+        *(f"probability of item number {i} for user number {u}" for u, i in followed),
     ]
     direct = {
         "log joint": draws.log_joint,
         "alpha 1 of 2": draws.alpha.max(axis=2),
-        "probability 2": draws.probe[..., 2].round(9),  # as it is judged: rounding errors are no disagreement
+        list(found)[-1]: draws.probe[..., 2].round(9),  # as it is judged: rounding errors are no disagreement
     }
     rhat, ess, mcse = stats
     for name, values in direct.items():
@@ -192,7 +193,37 @@ def test_a_probability_that_is_always_1_but_for_rounding_is_constant(rotating_se
     last_digits = 1e-15 * (np.arange(shape[0])[:, None, None] + np.random.default_rng(rotating_seed).random(shape))
     draws = dataclasses.replace(draws, probe=1.0 - last_digits)
     assert verdict(draws).converged
-    assert {row.quantity: row for row in rows(draws)}["probability 0"].constant
+    assert rows(draws)[-1].quantity.startswith("probability of")
+    assert rows(draws)[-1].constant
+
+
+def test_a_probability_is_named_after_its_item_and_user(rotating_seed):
+    """The chains disagree on it by 0.2, so the verdict names it, and says who and what."""
+    draws = make(noise(rotating_seed), rotating_seed, probe=1)
+    draws.probe[:] = 0.5 + 0.2 * (np.arange(4) == 3)[:, None, None] + 1e-3 * draws.probe
+    users, items = [f"ann-{u}" for u in range(30)], [f"A{i}" for i in range(N_ITEMS)]
+    clicks = Clicks.from_matrix(np.ones((30, N_ITEMS)), users, items)
+    user, item = (numbers[0] for numbers in probed_pairs(3, 30, N_ITEMS))
+    said = verdict(draws, clicks)
+    name = f"probability of 'A{item}' for user 'ann-{user}'"
+    assert said.state == "not converged"
+    assert name in said.text
+    assert f"The chains disagree on the {name} (means by chain: 0.50" in said.advice[0]
+    assert name in table(draws, clicks).index
+    nobody = dataclasses.replace(clicks, users=clicks.users[:0], matrix=clicks.matrix[:0])
+    assert f"probability of 'A{item}' for user number {user + 1}" in verdict(draws, nobody).text
+
+
+def test_probabilities_that_differ_by_nothing_that_matters_are_settled(rotating_seed):
+    draws = make(noise(rotating_seed), rotating_seed, probe=1)
+    apart = (np.arange(4) == 3)[:, None, None] + 1e-2 * np.random.default_rng(rotating_seed).random((4, 500, 1))
+    near = dataclasses.replace(draws, probe=0.1209 + 0.0002 * apart)
+    assert rows(near)[-1].rhat > 1.5
+    assert verdict(near).converged
+    drifts = dataclasses.replace(draws, probe=near.probe + np.linspace(0, 0.05, 500)[:, None])
+    assert verdict(drifts).state == "not converged"
+    far = dataclasses.replace(draws, probe=0.12 + 0.02 * apart)
+    assert verdict(far).state == "not converged"
 
 
 def test_constants_that_differ_between_chains_are_a_disagreement(rotating_seed):

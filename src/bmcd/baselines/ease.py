@@ -39,7 +39,9 @@ class EASE(Rival):
     def _learn(self, seed: int, n_threads: int | None) -> None:
         gram = np.asarray((self._clicked.T @ self._clicked).toarray())
         gram[np.diag_indices_from(gram)] += self.regularization
-        inverse = linalg.inv(gram, assume_a="pos")
+        # What linalg.inv(gram, assume_a="pos") does, to the bit, which SciPy has since 1.17 only.
+        upper = np.triu(linalg.lapack.dpotri(linalg.lapack.dpotrf(gram)[0])[0])
+        inverse = upper + np.triu(upper, 1).T
         weights: Floats = -inverse / np.diag(inverse)
         np.fill_diagonal(weights, 0.0)
         self.weights_ = weights

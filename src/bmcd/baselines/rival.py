@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
-from typing import Any, Self
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,7 @@ from bmcd.errors import InputError
 from bmcd.prediction.top_k import Lists, best_items, check_k, clicked_mask, order_of_ids, recommendation_frame
 
 Floats = NDArray[np.float64]
-Matrix = sparse.csr_array[Any]
+Matrix: TypeAlias = "sparse.csr_array[Any]"  # in quotes: before SciPy 1.14 it takes no parameters when it runs
 
 # How many scores are held at once: users are served in blocks, so that a large catalogue does not fill the memory.
 BLOCK_SCORES = 4_000_000

@@ -18,6 +18,7 @@ from bmcd.cli.errors import Commands
 from bmcd.cli.evaluate import evaluate
 from bmcd.cli.explain import explain
 from bmcd.cli.fit import fit
+from bmcd.cli.quiet import with_quiet
 from bmcd.cli.recommend import recommend
 from bmcd.cli.report import report
 from bmcd.cli.simulate import simulate
@@ -60,4 +61,4 @@ for command, example in (
     (explain, "bmcd explain model.bmcd ann A13"),
     (doctor, "bmcd doctor"),
 ):
-    app.command(epilog=f"Example: {example}")(command)
+    app.command(epilog=f"Example: {example}")(with_quiet(command))

@@ -7,15 +7,15 @@ import os
 import platform
 import shutil
 import sys
-import tempfile
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from itertools import permutations
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from bmcd.cli.output import bytes_in_words, file_size
-from bmcd.errors import StoreError
+from bmcd.errors import FitWarning, StoreError
 
 NEEDED = (
     "arviz-base", "arviz-stats", "matplotlib", "narwhals", "numba", "numpy", "pandas", "pyarrow", "rich",
@@ -156,7 +156,10 @@ def _tiny_fit() -> Check:
 
     simulation = bmcd.simulate(60, 12, consensuses=2, alpha=6.0, mean_clicks=3.0, seed=1)
     began = time.monotonic()
-    model = bmcd.BMCD(2).fit(simulation.clicks, draws=5, warmup=5, chains=2, seed=1, progress=False)
+    model = bmcd.BMCD(2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FitWarning)  # it is too short to converge
+        model.fit(simulation.clicks, draws=5, warmup=5, chains=2, seed=1, progress=False)
     k = 3
     probability = model.probabilities(k, progress=False)
     seconds = time.monotonic() - began
@@ -175,6 +178,9 @@ def _tiny_fit() -> Check:
 
 def _compiled() -> Check:
     """Where compiled code is kept, whether it can be, and how much of what has run came from there."""
+    from bmcd.system.compiling import CACHE
+    from bmcd.system.kernel_cache import ADVICE, user_folder
+
     used = [
         value
         for name, module in list(sys.modules.items())
@@ -185,31 +191,19 @@ def _compiled() -> Check:
     from_disk = sum(sum(kernel.stats.cache_hits.values()) for kernel in _distinct(used))
     now = sum(sum(kernel.stats.cache_misses.values()) for kernel in _distinct(used))
     folders = sorted({str(kernel.stats.cache_path) for kernel in used if kernel.stats.cache_path})
-    text = f"{from_disk} kernels came from disk, {now} were compiled just now; kept in "
-    text += ", ".join(folders) or "memory"
-    refused = [folder for folder in folders if not _writable(Path(folder))]
-    if refused or not folders:
-        return Check(
-            "compiled",
-            "note",
-            f"{text}; but {', '.join(refused) or 'no folder'} cannot be written, so every start may compile anew.",
-            "Set NUMBA_CACHE_DIR to a folder of your own.",
-        )
+    text = f"{from_disk} kernels came from disk, {now} were compiled just now"
+    if CACHE.kind == "none":
+        return Check("compiled", "note", f"{text}; no folder can be written, so every start compiles anew.", ADVICE)
+    text += f"; kept in {', '.join(folders) or CACHE.folder or user_folder()}"
+    if CACHE.kind == "temporary":
+        why = "a temporary folder, since this user can write neither beside the sources nor in a cache folder"
+        return Check("compiled", "note", f"{text}: {why}.", ADVICE)
     return _good("compiled", text)
 
 
 def _distinct(kernels: list[Any]) -> list[Any]:
     """A kernel imported by name is in several modules."""
     return list({id(kernel): kernel for kernel in kernels}.values())
-
-
-def _writable(folder: Path) -> bool:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
-            return True
-    except OSError:
-        return False
 
 
 def _model(path: Path) -> Check:

@@ -13,19 +13,18 @@ from bmcd.system.files import write_json
 
 if TYPE_CHECKING:
     from bmcd.clicks.table import Clicks
+    from bmcd.clusters.choice import ClusterChoice
 
 
-def parsed_clusters(text: str) -> int | range:
-    """A number of clusters, or those to choose from.
+def parsed_clusters(text: str) -> int | range | None:
+    """A number of clusters, or those to choose from; None for auto.
 
     >>> parsed_clusters("4-20")
     range(4, 21)
     """
     low, dash, high = text.strip().partition("-")
     if text.strip() == "auto":
-        from bmcd.clusters.choose import CANDIDATES
-
-        return CANDIDATES
+        return None
     if low.isascii() and low.isdigit() and int(low) > 0:
         if not dash:
             return int(low)
@@ -35,43 +34,48 @@ def parsed_clusters(text: str) -> int | range:
 
 
 def chosen_clusters(
-    clicks: Clicks, candidates: range, memory: Path, rank_scale: str, run: dict[str, Any]
-) -> dict[str, Any]:
-    """What `choose_n_clusters` recommends, why, and its table.
+    clicks: Clicks, candidates: range | None, memory: Path, rank_scale: str, run: dict[str, Any]
+) -> ClusterChoice:
+    """What `choose_n_clusters` found.
 
     It is kept in the file ``memory``: choosing takes minutes, and a run that is stopped later must not lose them.
     """
     from bmcd import __version__, choose_n_clusters
+    from bmcd.models.choice_file import cluster_facts
 
     of = {
         "version": __version__,
         "data_hash": clicks.fingerprint(),
-        "candidates": list(candidates),
+        "candidates": "auto" if candidates is None else list(candidates),
         "rank_scale": rank_scale,
         "seed": run["seed"],
     }
-    if (known := _remembered(memory, of)) is not None:
+    if (known := _remembered(memory, of, clicks)) is not None:
         return known
     found = choose_n_clusters(clicks, candidates, rank_scale=rank_scale, **run)
-    choice = {
-        "recommended": found.recommended,
-        "reason": found.reason,
-        "by_mwcd": found.by_mwcd,
-        "elbow": found.elbow,
-        "table": rows_of(found.table.reset_index()),
+    write_json(memory, {"of": of, "choice": cluster_facts(found, clicks, with_users=True)})
+    return found
+
+
+def told(choice: Any) -> dict[str, Any]:
+    """What --json says of a choice of clusters or tastes."""
+    if hasattr(choice, "n_tastes"):
+        return {"recommended": choice.n_tastes, "reason": choice.reason, "table": rows_of(choice.table)}
+    return {
+        "recommended": choice.recommended,
+        "reason": choice.reason,
+        "by_mwcd": choice.by_mwcd,
+        "elbow": choice.elbow,
+        "table": rows_of(choice.table.reset_index()),
     }
-    write_json(memory, {"of": of, "choice": choice})
-    return choice
 
 
-def _remembered(memory: Path, of: dict[str, Any]) -> dict[str, Any] | None:
+def _remembered(memory: Path, of: dict[str, Any], clicks: Clicks) -> ClusterChoice | None:
     """What the file says, if it is about the same data and options; anything else is as good as no file."""
+    from bmcd.models.choice_file import read_cluster_choice
+
     try:
         stored = json.loads(memory.read_text(encoding="utf-8"))
-        choice = dict(stored["choice"])
-        same = (
-            stored["of"] == of and choice["recommended"] in of["candidates"] and {"reason", "table"} <= set(choice)
-        )
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return read_cluster_choice(stored["choice"], clicks) if stored["of"] == of else None
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError, OverflowError, RecursionError):
         return None
-    return choice if same else None

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
 from bmcd.cli.output import check_output, console, file_size, print_json, rows_of, say, write_frame
-from bmcd.errors import OutputError
+from bmcd.errors import FitWarning, OutputError
 
 if TYPE_CHECKING:
     from bmcd.clicks.table import Clicks
@@ -68,9 +69,10 @@ def demo(
             f"{HELD_OUT} clicks of each are kept aside; {train.n_clicks:,} are left to learn from.\n"
             f"Fitting {size.clusters} clusters: 2 chains, {size.warmup} + {size.draws} sweeps each ..."
         )
-    model = bmcd.BMCD(size.clusters).fit(
-        train, draws=size.draws, warmup=size.warmup, chains=2, seed=seed, n_threads=threads
-    )
+    model = bmcd.BMCD(size.clusters)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FitWarning)  # it is told below that so short a run is for show
+        model.fit(train, draws=size.draws, warmup=size.warmup, chains=2, seed=seed, n_threads=threads)
     if model.draws_.stopped == "interrupted":
         raise KeyboardInterrupt
     found = model.recommend(HELD_OUT, n_threads=threads)

@@ -17,7 +17,8 @@ from typer.core import TyperGroup
 from bmcd.cli.output import complain
 from bmcd.errors import BmcdError, Message, Option
 
-BAD_DATA, STOPPED, PIPE_CLOSED = 1, 130, 141  # 128 + the number of the signal, as shells have it
+BAD_DATA, NOT_CONVERGED = 1, 3  # 2 is bad usage, which click says
+STOPPED, PIPE_CLOSED = 130, 141  # 128 + the number of the signal, as shells have it
 # Arguments of Python whose option here has another name; the others have dashes for underscores.
 NAMES = {
     "user": "--user-column",

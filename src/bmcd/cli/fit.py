@@ -7,12 +7,13 @@ import sys
 import time
 import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
 from bmcd.cli.choosing import chosen_clusters, parsed_clusters
-from bmcd.cli.errors import as_options
+from bmcd.cli.errors import NOT_CONVERGED, as_options
+from bmcd.cli.finishing import facts, held_back, remove_checkpoint, report
 from bmcd.cli.log_files import (
     DATA,
     AtLeast,
@@ -29,12 +30,11 @@ from bmcd.cli.log_files import (
     narrowed,
 )
 from bmcd.cli.names import Distance, ModelName, RankScale, SamplerName, Start
-from bmcd.cli.output import MODELS, check_output, file_size, plain, print_json, rows_of, say
+from bmcd.cli.output import MODELS, check_output, complain, plain, print_json, say
 from bmcd.errors import FitWarning, Interrupted
 
 if TYPE_CHECKING:
     from bmcd.clicks.table import Clicks
-    from bmcd.models.load import Model
 
 # Where an option stands in --help, beside those of the data.
 MODEL, RUN = "Model", "Run"
@@ -82,7 +82,7 @@ def fit(
         str,
         typer.Option(
             rich_help_panel=MODEL,
-            help="How many clusters: a number; auto, which tries 2 to 8; or others to try, such as 4-20.",
+            help="A number; auto, which tries 2 to 8, and more while that is better; or others, such as 4-20.",
         ),
     ] = "auto",
     distance: Annotated[
@@ -146,6 +146,13 @@ def fit(
         bool,
         typer.Option("--no-clicks", help="Leave out of the file all that is about single users (privacy)."),
     ] = False,
+    require_converged: Annotated[
+        bool,
+        typer.Option(
+            "--require-converged",
+            help="Unless the chains converged, write no model, keep the checkpoint, and end with exit code 3.",
+        ),
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Fit a model to clicks and write it to a file.
@@ -190,35 +197,43 @@ def fit(
         run |= {"draws": draws, "warmup": warmup, "chains": chains, "thin": thin, "max_time": max_time}
         run = {name: value for name, value in run.items() if value is not None}
         run["checkpoint"] = kept
-        choice = None
-        if model is ModelName.bmcd and isinstance(candidates, range):
-            memory = kept.with_name(kept.name + ".choice")
-            choosing = {"seed": seed, "n_threads": threads}
-            choice = chosen_clusters(data, candidates, memory, rank_scale.value, choosing)
-            if not as_json:
-                say(f"{choice['reason']}\n")
         options: dict[str, Any] = {"distance": distance.value, "rank_scale": rank_scale.value}
         if model is ModelName.tastes:
             fitted = _fitted(data, "Tastes", {"n_tastes": n_tastes, **options}, run)
-            choice = None if fitted.choice_ is None else _told(fitted.choice_)
         else:
-            options |= {"n_clusters": choice["recommended"] if choice else candidates}
+            choice = None
+            if not isinstance(candidates, int):
+                memory = kept.with_name(kept.name + ".choice")
+                choosing = {"seed": seed, "n_threads": threads}
+                choice = chosen_clusters(data, candidates, memory, rank_scale.value, choosing)
+                if not as_json:
+                    say(f"{choice.reason}\n")
+            options |= {"n_clusters": choice.recommended if choice else candidates}
             options |= {"sampler": sampler.value, "start": start.value}
             fitted = _fitted(data, "BMCD", options, {**run, "count_k": counted})
+            fitted.choice_ = choice
+            if candidates is None:
+                fitted.set_params(n_clusters="auto")  # as if it had chosen itself
+        if require_converged and not fitted.converged_:
+            _refuse(fitted, output, kept)
+        with held_back() as ctrl_c_came:
+            fitted.save(target, clicks=not no_clicks)
+            finished = fitted.draws_.stopped == "finished"
+            if checkpoint is None and finished:
+                remove_checkpoint(kept)
+            left = None if checkpoint is None and finished else kept
+            seconds = time.monotonic() - began
+            if as_json:
+                print_json(facts(fitted, output, seconds, left))
+            else:
+                report(fitted, output, seconds, left)
+                named = shlex.quote(str(output))
+                say(f"Next: bmcd recommend {named}{' --histories new.csv' if no_clicks else ''}")
+                say(f"      bmcd clusters {named}")
+        if ctrl_c_came():
+            complain(f"Ctrl-C came while the model was written: it is whole, in {output}.", "")
     except KeyboardInterrupt as stop:
         raise KeyboardInterrupt(_how_to_go_on(stop, kept)) from stop
-    fitted.save(target, clicks=not no_clicks)
-    finished = fitted.draws_.stopped == "finished"
-    if checkpoint is None and finished:
-        _remove(kept)
-    left = None if checkpoint is None and finished else kept
-    if as_json:
-        print_json(_facts(fitted, choice, output, time.monotonic() - began, left))
-        return
-    _report(fitted, output, time.monotonic() - began, left)
-    named = shlex.quote(str(output))
-    say(f"Next: bmcd recommend {named}{' --histories new.csv' if no_clicks else ''}")
-    say(f"      bmcd clusters {named}")
 
 
 def _read(clicks: str, layout: Layout, titles: Path | None, **options: Any) -> Clicks:
@@ -238,10 +253,6 @@ def _parsed_tastes(text: str) -> int | str:
     raise typer.BadParameter(f"--tastes must be auto or a number such as 40, not {plain(text)!r}.")
 
 
-def _told(choice: Any) -> dict[str, Any]:
-    return {"recommended": choice.n_tastes, "reason": choice.reason, "table": rows_of(choice.table)}
-
-
 def _fitted(data: Clicks, name: str, options: dict[str, Any], run: dict[str, Any]) -> Any:
     import bmcd
 
@@ -252,6 +263,18 @@ def _fitted(data: Clicks, name: str, options: dict[str, Any], run: dict[str, Any
     if model.draws_.stopped == "interrupted":
         raise Interrupted(model.draws_.note)
     return model
+
+
+def _refuse(model: Any, output: Path, checkpoint: Path) -> NoReturn:
+    verdict = model.verdict_
+    advice = " ".join(verdict.advice)
+    complain(
+        as_options(
+            f"{verdict.text} {advice} No model was written to {output}; {checkpoint} has the draws.".strip()
+        ),
+        "",
+    )
+    raise typer.Exit(NOT_CONVERGED)
 
 
 def _how_to_go_on(stop: KeyboardInterrupt, checkpoint: Path) -> str:
@@ -268,48 +291,3 @@ def _whole_numbers(text: str) -> tuple[int, ...]:
     if not all(part.isascii() and part.isdigit() and int(part) > 0 for part in parts):
         raise typer.BadParameter(f"--count-k must be whole numbers such as 5,10, not {plain(text)!r}.")
     return tuple(map(int, parts))
-
-
-def _remove(checkpoint: Path) -> None:
-    from bmcd.sampling.store import previous, remove_leftovers
-
-    remove_leftovers(checkpoint)
-    for path in (checkpoint, previous(checkpoint), checkpoint.with_name(checkpoint.name + ".choice")):
-        path.unlink(missing_ok=True)
-
-
-def _facts(
-    model: Model, choice: dict[str, Any] | None, output: Path, seconds: float, checkpoint: Path | None
-) -> dict[str, Any]:
-    draws, verdict, data = model.draws_, model.verdict_, model.clicks_.summary()
-    return {
-        "model": output,
-        "bytes": output.stat().st_size,
-        "data": {name: getattr(data, name) for name in data.__dataclass_fields__},
-        "n_clusters": model.n_clusters_,
-        "choice": choice,
-        "chains": draws.n_chains,
-        "draws": draws.n_draws,
-        "stopped": draws.stopped,
-        "note": draws.note,
-        "converged": verdict.converged,
-        "verdict": verdict.text,
-        "advice": list(verdict.advice),
-        "seconds": round(seconds, 3),
-        "checkpoint": checkpoint,
-    }
-
-
-def _report(model: Model, output: Path, seconds: float, checkpoint: Path | None) -> None:
-    from bmcd.models.tastes import Tastes
-
-    draws, verdict = model.draws_, model.verdict_
-    word = "tastes" if isinstance(model, Tastes) else "clusters"
-    say(f"Fitted {model.n_clusters_} {word}: {draws.n_chains} chains x {draws.n_draws} draws, {seconds:.1f} s.")
-    say(as_options(verdict.text), style="green" if verdict.converged else "yellow")
-    for advice in verdict.advice:
-        say(f"- {as_options(advice)}")
-    say()
-    say(f"Model: {output} ({file_size(output)})")
-    if checkpoint is not None:
-        say(f"Checkpoint: {checkpoint} (run the same command with more time or draws to go on from it)")

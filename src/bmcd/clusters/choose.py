@@ -9,15 +9,21 @@ it shows is where it stops falling fast. The elbow can be anywhere in a curve wi
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Mapping
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bmcd.clicks.table import Clicks
-from bmcd.clusters.curves import boxplot_rows, end_of_fall, falls, find_elbow
+from bmcd.clusters.choice import (
+    ClusterChoice,
+    behind_best,
+    criteria_table,
+    scores_by_user,
+    within_one_standard_error,
+)
+from bmcd.clusters.curves import boxplot_rows, end_of_fall, find_elbow
 from bmcd.clusters.held_out_users import log_likelihood_by_draw, log_mean, split_users
 from bmcd.errors import InputError, InputTypeError, Interrupted
 from bmcd.sampling.chain_progress import open_candidate_progress
@@ -26,105 +32,17 @@ from bmcd.sampling.priors import Priors
 from bmcd.sampling.run import Run
 from bmcd.sampling.start.kmeans import kmeans_inertia
 
-if TYPE_CHECKING:
-    import pandas as pd
+__all__ = ["ClusterChoice", "choose_n_clusters", "criteria_table", "within_one_standard_error"]
 
 Floats = NDArray[np.float64]
-# What is tried unless the caller says otherwise.
-CANDIDATES = range(2, 9)
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class ClusterChoice:
-    """The result of `choose_n_clusters`; `print` it for the reason and the table."""
-
-    recommended: int
-    """The smallest candidate within one standard error of the best held-out log-likelihood."""
-    by_mwcd: int
-    """Where MWCD stops falling: the first candidate after which `mwcd_fall` is small, less than 5 % or less than a
-    quarter of the largest before."""
-    least_mwcd: int
-    """The paper's choice in its simulations: the candidate with the smallest MWCD. Mostly too many, see `mwcd`."""
-    elbow: int | None
-    """The paper's choice for its case study: the elbow of the k-means curve (see `find_elbow`), if it has one."""
-    table: pd.DataFrame
-    """One row for each candidate, which is the index, `n_clusters`:
-
-    * `held_out`, `held_out_se`: log-likelihood of a held-out user, mean over users, and its standard error;
-    * `step`, `step_se`: the gain over the candidate before, mean over users of the paired differences;
-    * `behind`, `behind_se`: how far it is behind the best, likewise;
-    * `chain_gap`: largest minus smallest `held_out` of single chains. The standard errors cover the choice of
-      users only; where this is as large as the steps, the chains are too short or too few to tell;
-    * `mwcd`: posterior mean of the within-cluster footrule distance, sum over the training users. It goes on
-      falling a little beyond the true number: clusters that share the users of one have larger scales than it;
-    * `mwcd_fall`: the share by which it falls from the candidate before, for each doubling of the number;
-    * `kmeans`: within-cluster sum of squares of k-means on the binary clicks of all users.
-    """
-    boxplot: pd.DataFrame
-    """Draws of the within-cluster distance: `whislo`, `q1`, `med`, `q3`, `whishi` and `mean` of each candidate.
-
-    These are the names that matplotlib's `Axes.bxp(boxplot.to_dict("records"), showfliers=False)` expects.
-    """
-    within_distance: Mapping[int, Floats]
-    """The draws themselves, [chain, draw], for each candidate."""
-    log_likelihood: Mapping[int, Floats]
-    """Log-likelihood of each held-out user, for each candidate."""
-    held_out_users: NDArray[Any]
-    """Their ids, in the order of `log_likelihood`."""
-    n_training_users: int
-    """How many users the fits saw."""
-
-    @property
-    def reason(self) -> str:
-        """Why this number is recommended, in words and numbers."""
-        numbers: list[int] = self.table.index.tolist()
-        chosen, best = self.recommended, numbers[int(self.table["held_out"].argmax())]
-        n_held_out, several = len(self.held_out_users), len(numbers) > 1
-        score = (
-            f"held-out log-likelihood, {self.table['held_out'].loc[chosen]:.4f} a user "
-            f"({n_held_out:,} of {n_held_out + self.n_training_users:,} users)"
-        )
-        if not several:
-            parts = [f"{_clusters(chosen)}: the only candidate, so its {score}, has nothing to be compared with."]
-        elif chosen == best:
-            parts = [f"{_clusters(chosen)}: the best of {len(numbers)} candidates by {score}."]
-        else:
-            parts = [
-                f"{_clusters(chosen)}: the smallest of {len(numbers)} candidates within one standard error of the "
-                f"best by {score}. It is {self._behind(chosen)}; the best has {_clusters(best)}."
-            ]
-        if smaller := [c for c in numbers if c < chosen]:
-            parts.append(f"The next smaller, {_clusters(smaller[-1])}, is {self._behind(smaller[-1])}.")
-        if several and best == numbers[-1]:
-            parts.append("The best is the largest candidate: try larger ones too.")
-        if several and chosen == numbers[0] > 1:
-            parts.append("It is the smallest candidate: try smaller ones too.")
-        elbow = "no elbow among the candidates" if self.elbow is None else f"its elbow at {self.elbow}"
-        parts.append(
-            f"For comparison: MWCD hardly falls after {self.by_mwcd} (its minimum, the paper's rule, is at "
-            f"{self.least_mwcd}), and the k-means curve has {elbow}."
-        )
-        return " ".join(parts)
-
-    def _behind(self, c: int) -> str:
-        return f"{self.table['behind'].loc[c]:.4f} behind (standard error {self.table['behind_se'].loc[c]:.4f})"
-
-    def __repr__(self) -> str:
-        return (
-            f"ClusterChoice(recommended={self.recommended}, by_mwcd={self.by_mwcd}, elbow={self.elbow}, "
-            f"candidates={self.table.index.tolist()})"
-        )
-
-    def __str__(self) -> str:
-        formatters = {
-            name: ("{:,.0f}" if name in ("mwcd", "kmeans") else "{:.4f}").format for name in self.table.columns
-        }
-        return f"{self.reason}\n\n{self.table.to_string(formatters=formatters, na_rep='')}"
+# What is tried first unless the caller says otherwise; then twice the largest, on and on, while that is not behind
+# the best, up to MOST, and to what leaves LEAST_USERS training users to a cluster.
+CANDIDATES, MOST, LEAST_USERS = range(2, 9), 64, 10
 
 
 def choose_n_clusters(
     clicks: Clicks,
-    candidates: Iterable[int] = CANDIDATES,
+    candidates: Iterable[int] | None = None,
     *,
     holdout: float = 0.2,
     draws: int = 30,
@@ -157,7 +75,10 @@ def choose_n_clusters(
     clicks
         Who clicked what. Users without clicks, or who clicked everything, have log-likelihood 0 and tell nothing.
     candidates
-        Different whole numbers, from 1 to the number of training users.
+        Different whole numbers, from 1 to the number of training users. By default 2 to 8, and then as many more as
+        it takes for the best to lie inside: 16, 32 and 64, while the larger is not behind the best by more than a
+        standard error; then half-way between the best and its neighbours; and 1, if 2 is recommended. Beyond 8
+        there must be 10 training users to a cluster.
     holdout
         The share of users to hold out, between 0 and 1.
     draws, warmup, chains
@@ -189,26 +110,34 @@ def choose_n_clusters(
         raise InputTypeError(
             f"clicks must be a Clicks, such as Clicks.from_matrix(...), not {type(clicks).__name__}."
         )
-    numbers = _check_candidates(candidates)
     training, held_out = split_users(clicks, holdout, seed)
-    if numbers[-1] > training.n_users:
+    most = max(CANDIDATES[-1], min(MOST, training.n_users // LEAST_USERS))
+    first = _check_candidates(CANDIDATES if candidates is None else candidates)
+    if max(first) > training.n_users:
         raise InputError(
-            f"candidate {numbers[-1]} is more clusters than there are training users: {training.n_users}, as "
+            f"candidate {max(first)} is more clusters than there are training users: {training.n_users}, as "
             f"{held_out.n_users} of {clicks.n_users} are held out. Leave it out, or hold out fewer."
         )
     within: dict[int, Floats] = {}
     by_draw: dict[int, Floats] = {}
-    with open_candidate_progress(progress, numbers) as bar:
-        for c in numbers:
-            if bar is not None:
-                bar.start(c)
-            run = Run(draws, warmup, chains, 1, seed, n_threads, False if bar is None else bar)
+    with open_candidate_progress(progress, first) as bar:
+
+        def try_number(c: int) -> None:
+            bar.start(c)
+            run = Run(draws, warmup, chains, 1, seed, n_threads, bar)
             fitted = sample_posterior(training, c, run, priors=priors, rank_scale=rank_scale)
             if fitted.stopped == "interrupted":
                 # A candidate with fewer draws than the others cannot be compared with them.
                 raise Interrupted(f"stopped by Ctrl-C at {c} clusters; no candidate is recommended.")
             within[c] = fitted.within_distance
             by_draw[c] = log_likelihood_by_draw(held_out, fitted, n_threads)
+
+        for c in first:
+            try_number(c)
+        if candidates is None:
+            try_beyond(by_draw, try_number, most)
+    numbers = sorted(by_draw)
+    within, by_draw = ({c: of[c] for c in numbers} for of in (within, by_draw))
     inertia = kmeans_inertia(clicks, numbers, seed)
     table = criteria_table(by_draw, within, inertia)
     mwcd = {c: float(table["mwcd"].loc[c]) for c in numbers}
@@ -222,46 +151,31 @@ def choose_n_clusters(
         within_distance=within,
         log_likelihood={c: log_mean(values, axis=(1, 2)) for c, values in by_draw.items()},
         held_out_users=held_out.users,
+        n_held_out_users=held_out.n_users,
         n_training_users=training.n_users,
     )
 
 
-def criteria_table(
-    by_draw: Mapping[int, Floats], within: Mapping[int, Floats], inertia: Mapping[int, float]
-) -> pd.DataFrame:
-    """Return `ClusterChoice.table`, by candidates in increasing order.
+def try_beyond(by_draw: Mapping[int, Floats], try_number: Callable[[int], None], most: int) -> None:
+    """Try further numbers, whose scores are then in ``by_draw``, until the best lies inside or ``most`` is tried.
 
-    ``by_draw`` has log-likelihoods, held-out users x chains x draws; ``within`` has draws of the distance within
-    clusters.
+    Twice the largest while that is the best or within one standard error of it, then half-way between the best and
+    its neighbours; 1 if 2 is recommended.
     """
-    import pandas as pd
 
-    scores = pd.DataFrame({c: log_mean(values, axis=(1, 2)) for c, values in by_draw.items()})
-    steps, best = scores.diff(axis=1), scores[scores.mean().idxmax()]
-    behind = scores.rsub(best, axis=0)
-    mwcd = {c: float(values.mean()) for c, values in within.items()}
-    columns = {
-        "held_out": scores.mean(),
-        "held_out_se": scores.sem(),
-        "step": steps.mean(),
-        "step_se": steps.sem(),
-        "behind": behind.mean(),
-        "behind_se": behind.sem(),
-        "chain_gap": {c: np.ptp(log_mean(values, axis=2).mean(axis=0)) for c, values in by_draw.items()},
-        "mwcd": mwcd,
-        "mwcd_fall": falls(mwcd),
-        "kmeans": {c: inertia[c] for c in by_draw},
-    }
-    return pd.DataFrame(columns).rename_axis(index="n_clusters")
+    def is_behind(c: int) -> bool:
+        found = behind_best(scores_by_user(by_draw)).loc[c]
+        return bool(found["behind"] > found["behind_se"])
 
-
-def within_one_standard_error(table: pd.DataFrame) -> int:
-    """Return the smallest candidate that is behind the best by no more than one standard error."""
-    return int(table.index[table["behind"] <= table["behind_se"]].min())
-
-
-def _clusters(number: int) -> str:
-    return "1 cluster" if number == 1 else f"{number} clusters"
+    while (largest := max(by_draw)) < most and not is_behind(largest):
+        try_number(min(2 * largest, most))
+    numbers = sorted(by_draw)
+    place = int(scores_by_user(by_draw).mean().argmax())
+    for low, high in pairwise(numbers[max(place - 1, 0) : place + 2]):
+        if (between := (low + high) // 2) not in by_draw:
+            try_number(between)
+    if within_one_standard_error(behind_best(scores_by_user(by_draw))) == 2:
+        try_number(1)
 
 
 def _check_candidates(candidates: Iterable[int]) -> list[int]:

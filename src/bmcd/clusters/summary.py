@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from bmcd.clicks.table import Clicks, Library
 from bmcd.clusters.matching import ClusterNames
 from bmcd.sampling.draws import Draws
+from bmcd.system.markup import short_title, table
 
 # Percentiles: all intervals hold 90 % of the draws.
 INTERVAL = (5, 95)
@@ -85,6 +86,21 @@ class ClusterSummaries(Sequence[ClusterSummary]):
 
     def __repr__(self) -> str:
         return "\n\n".join(map(str, self._clusters))
+
+    def _repr_html_(self) -> str:
+        kind = self._clusters[0].kind if self._clusters else "cluster"
+        rows = [
+            (
+                c.cluster,
+                f"{c.n_users:,.0f} ({c.share:.1%})",
+                f"{c.alpha:.2f} ({c.alpha_interval[0]:.2f} to {c.alpha_interval[1]:.2f})",
+                f"{c.agreement:.0%}",
+                ", ".join(short_title(i.title) for i in c.top),
+                ", ".join(short_title(i.title) for i in c.apart),
+            )
+            for c in self._clusters
+        ]
+        return table((kind, "users", "alpha", "chains agree", "best items, best first", "set apart by"), rows)
 
     def to_frame(self) -> Any:
         """Return a frame with a row for each cluster and each of its items, in `top` and then in `apart`."""

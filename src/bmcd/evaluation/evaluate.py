@@ -20,6 +20,7 @@ from bmcd.evaluation.intervals import Interval, bootstrap, percentiles
 from bmcd.evaluation.lists import read_k, read_lists
 from bmcd.evaluation.metrics import PerUser
 from bmcd.prediction.truth import read_truth, was_clicked
+from bmcd.system.markup import paragraphs, table, tag
 from bmcd.system.text import listed
 
 if TYPE_CHECKING:
@@ -181,6 +182,11 @@ class Evaluation:
                 f"  ({rare}; rare: not among the {self.items.n_popular:,} most clicked of {self.n_items:,} items)",
             ]
         )
+
+    def _repr_html_(self) -> str:
+        first, *_, last = repr(self).split("\n")
+        rows = [(name, f"{value:.4f}") for name, value in self._values().items()]
+        return tag("div", paragraphs(first), table(("measure", "value"), rows), paragraphs(last.strip()))
 
     def value(self, measure: str) -> float:
         """Return one measure; NaN for a measure of calibration where there are no probabilities."""

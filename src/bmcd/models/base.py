@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -16,16 +15,18 @@ from sklearn.exceptions import NotFittedError
 from bmcd.clicks.histories import clicks_of_histories
 from bmcd.clicks.table import Clicks
 from bmcd.clusters.summary import ClusterSummaries
-from bmcd.errors import FitWarning, InputError
+from bmcd.errors import InputError
+from bmcd.models.remarks import warn_if_few_are_left
 from bmcd.prediction.answers import Answers, Options, Predictions
 from bmcd.prediction.cutoffs import cutoff_for, cutoff_table, sure_cutoff_for
 from bmcd.prediction.predictor import DRAWS
-from bmcd.prediction.top_k import Lists, check_k, recommendation_frame
+from bmcd.prediction.top_k import Frame, Lists, check_k, recommendation_frame
 from bmcd.prediction.truth import read_truth, was_clicked
 from bmcd.sampling import store
-from bmcd.sampling.diagnostics import Verdict
+from bmcd.sampling.diagnostics import SHORT, Verdict
 from bmcd.sampling.draws import ChainDraws
 from bmcd.simulation import Simulation
+from bmcd.system.markup import tag
 
 Floats = NDArray[np.float64]
 
@@ -55,16 +56,19 @@ class ProbabilityModel(BaseEstimator, ABC):  # type: ignore[misc]
         max_draws: int | None = DRAWS,
         n_threads: int | None = None,
         progress: bool | None = None,
-    ) -> Any:
+    ) -> Frame:
         """Return the k items most probable to be among each user's next k.
 
         A frame with the columns user, item, title (if items have titles), rank, probability and mcse, the Monte
         Carlo standard error of the probability; in the ids and the frame library of the clicks. Clicked items are
         left out, and there are fewer than k rows for a user who has fewer items left.
 
-        Equal probabilities (within 1e-6) are frequent: items that a cluster ranks no lower than the user's number
-        of clicks, and that the user has not clicked, are exchangeable. Among them the one with the better consensus
-        rank comes first, then the one with the smaller id.
+        Equal probabilities (within 1e-6) are frequent in the lists of heavy users, about half of the top 10 for
+        those with 20 to 40 clicks: items that a cluster ranks no lower than the user's number of clicks, and that
+        the user has not clicked, are exchangeable. First comes the one with the better consensus rank, on average
+        over the user's own clusters, each as probable as it is for this user (with several tastes: the one more
+        probable as the very next click), then the one with the smaller id. Where k is more than is left, all of it
+        has probability 1, and a `ShortListWarning` says so.
 
         Parameters
         ----------
@@ -91,6 +95,7 @@ class ProbabilityModel(BaseEstimator, ABC):  # type: ignore[misc]
         clicks = self.clicks_with_users()
         lists = self._lists(check_k(k), users, items, options)
         rows = self._answers.rows(users)
+        warn_if_few_are_left(clicks.per_user[rows], clicks.n_items, k)
         return recommendation_frame(clicks.users[rows], lists, clicks, column="probability", at_least=least)
 
     def recommend_for(
@@ -104,7 +109,7 @@ class ProbabilityModel(BaseEstimator, ABC):  # type: ignore[misc]
         max_draws: int | None = DRAWS,
         n_threads: int | None = None,
         progress: bool | None = None,
-    ) -> Any:
+    ) -> Frame:
         """Recommend to people the model has never seen, from their clicks alone; see `recommend`.
 
         What is hidden about them is summed out under the stored posterior, which their clicks do not change.
@@ -128,6 +133,7 @@ class ProbabilityModel(BaseEstimator, ABC):  # type: ignore[misc]
         least, options = _check_probability(min_probability), Options(max_draws, n_threads, progress)
         strangers = clicks_of_histories(histories, self.clicks_, unknown)
         lists = self._answers.lists(strangers, None, check_k(k), items, options)
+        warn_if_few_are_left(strangers.per_user, strangers.n_items, k)
         return recommendation_frame(strangers.users, lists, strangers, column="probability", at_least=least)
 
     def lists(
@@ -317,8 +323,12 @@ class ProbabilityModel(BaseEstimator, ABC):  # type: ignore[misc]
         auto = f" ({of.n_clusters} chosen)" if getattr(self, self._number) == "auto" else ""
         return (
             f"{text}{auto}, fitted to {of.n_users:,} users x {of.n_items:,} items: "
-            f"{draws.n_chains} chains x {draws.n_draws} draws"
+            f"{draws.n_chains} chains x {draws.n_draws} draws, {SHORT[self.verdict_.state]}"
         )
+
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
+        """Let notebooks show the line above, which says whether it converged, and not scikit-learn's diagram."""
+        return {"text/plain": repr(self), "text/html": tag("pre", repr(self))}
 
     def _to_explain(self, user: Any, item: Any, history: Iterable[Any] | None) -> tuple[Clicks, int, str]:
         """Return the clicks of one person, the column of an item they have not clicked, and its title."""
@@ -332,11 +342,6 @@ class ProbabilityModel(BaseEstimator, ABC):  # type: ignore[misc]
         if person.matrix[:, [column]].nnz:
             raise InputError(f"user {user!r} has clicked {title}: only other items have a probability.")
         return person, column, title
-
-    def _warn_if_stopped(self) -> None:
-        if self.draws_.stopped != "finished":
-            text = f"The fit was {self.draws_.note} {self.draws_.resume}".strip()
-            warnings.warn(text, FitWarning, stacklevel=3)
 
     def _lists(self, k: int, users: Iterable[Any] | None, items: Iterable[Any] | None, options: Options) -> Lists:
         clicks = self.clicks_with_users()

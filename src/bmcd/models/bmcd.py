@@ -13,7 +13,9 @@ from bmcd.clicks.table import Clicks
 from bmcd.clusters.choose import ClusterChoice, choose_n_clusters
 from bmcd.errors import InputError
 from bmcd.models.base import ProbabilityModel
+from bmcd.models.choice_file import cluster_facts, pack_choice, read_cluster_choice, unpack_facts
 from bmcd.models.mixture_file import pack_mixture, unpack_mixture
+from bmcd.models.remarks import warn_about_fit
 from bmcd.prediction.explanation import Explanation, explain
 from bmcd.prediction.mixture_answers import MixtureAnswers
 from bmcd.prediction.predictor import DRAWS
@@ -39,8 +41,8 @@ class BMCD(ProbabilityModel):
     Parameters
     ----------
     n_clusters
-        How many clusters. "auto" tries 2 to 8 and takes the one `choose_n_clusters` recommends; `choice_` says why.
-        Real data often want more: see `choose_n_clusters` for other candidates.
+        How many clusters. "auto" tries 2 to 8, then more while the largest is best (up to 64), and takes the one
+        that `choose_n_clusters` recommends; `choice_` says why.
     distance
         Of the Mallows model: "footrule" (exact, fast), or another of `bmcd.mallows.DISTANCES` with sampler="paper".
     rank_scale
@@ -69,7 +71,7 @@ class BMCD(ProbabilityModel):
     >>> simulation = bmcd.simulate(n_users=300, seed=1)
     >>> model = bmcd.BMCD(n_clusters=3).fit(simulation.clicks, draws=20, warmup=20, chains=2, seed=1)
     >>> model
-    BMCD(n_clusters=3), fitted to 300 users x 50 items: 2 chains x 20 draws
+    BMCD(n_clusters=3), fitted to 300 users x 50 items: 2 chains x 20 draws, not converged
     >>> model.recommend(k=2, users=[7]).columns.tolist()
     ['user', 'item', 'rank', 'probability', 'mcse']
     """
@@ -169,7 +171,7 @@ class BMCD(ProbabilityModel):
             ranks_move=self.ranks_move,
         )
         self._learn(clicks, drawn, choice)
-        self._warn_if_stopped()
+        warn_about_fit(self.verdict_, drawn, choice.edge_in_words if choice else "")
         return self
 
     def _learn(self, clicks: Clicks, draws: Draws, choice: ClusterChoice | None) -> None:
@@ -203,7 +205,7 @@ class BMCD(ProbabilityModel):
 
     def diagnostics(self) -> Any:
         """Return R-hat, effective sample sizes and Monte Carlo errors of what cluster numbers do not change."""
-        return diagnostics.table(self.check_fitted().draws_)
+        return diagnostics.table(self.check_fitted().draws_, self.clicks_)
 
     def to_arviz(self) -> Any:
         """Return the draws as ArviZ's DataTree, see `bmcd.sampling.diagnostics.to_arviz`."""
@@ -213,7 +215,11 @@ class BMCD(ProbabilityModel):
         """Return header and arrays of the file that `save` writes."""
         draws = self.check_fitted().draws_
         names = ("n_clusters", "alpha_update", "ranks_move")
-        return pack_mixture(draws, self.clicks_, {name: getattr(self, name) for name in names}, with_users=clicks)
+        options = {name: getattr(self, name) for name in names}
+        header, arrays = pack_mixture(draws, self.clicks_, options, with_users=clicks)
+        with_users = clicks and self.clicks_.n_users > 0
+        facts = None if self.choice_ is None else cluster_facts(self.choice_, self.clicks_, with_users)
+        return header, arrays | pack_choice(facts)
 
     def with_choice(self) -> BMCD:
         """Return a model that is not fitted, with the number of clusters that "auto" has chosen."""
@@ -225,6 +231,6 @@ class BMCD(ProbabilityModel):
     def restored(cls, header: Mapping[str, Any], arrays: Mapping[str, Any]) -> BMCD:
         """Return the model that `save` wrote as this header and these arrays; see `bmcd.load`."""
         parameters, clicks, draws = unpack_mixture(header, arrays)
-        model = cls(**parameters)
-        model._learn(clicks, draws, None)
+        model, facts = cls(**parameters), unpack_facts(arrays)
+        model._learn(clicks, draws, None if facts is None else read_cluster_choice(facts, clicks))
         return model

@@ -115,6 +115,8 @@ def read_draws(
         fields[name] = read_array(arrays, f"draws/{name}", problem.stored_dtype(dtype), shape)
     if run["stopped"] not in STOPPED or not (isinstance(run["note"], str) and isinstance(run["caveat"], str)):
         raise ValueError(f"stopped is {shown(run['stopped'])}")
+    if header["seed"] < 0:
+        raise ValueError("the seed is negative")
     check_rankings(fields["rho"], problem.n_items, "rho")
     return fields | {
         "warmup_log_joint": read_array(arrays, "draws/warmup_log_joint", "<f8", (plan.n_chains, plan.warmup)),
@@ -176,7 +178,13 @@ def _json_id(value: Any) -> Any:
     """Return an id as JSON has it: text and numbers as they are, tuples as a list."""
     if isinstance(value, tuple):
         return [_json_id(part) for part in value]
-    if isinstance(value, str | bool) or (isinstance(value, int | float) and math.isfinite(value)):
+    if isinstance(value, str):
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            raise InputError(f"the id {shown(value)} is not valid Unicode, so that it cannot be stored.") from None
+        return value
+    if isinstance(value, bool) or (isinstance(value, int | float) and math.isfinite(value)):
         return value
     raise InputError(
         f"the id {shown(value)} is a {type(value).__name__}, which cannot be stored: use text, numbers or tuples."

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from bmcd.clicks.table import Clicks
 from bmcd.mallows.distances import check_distance
 from bmcd.mallows.rank_scale import scale_values
+from bmcd.models.choice_file import NAME as CHOICE
 from bmcd.models.files import (
     Arrays,
     check_finite,
@@ -48,7 +49,7 @@ def unpack_mixture(header: Mapping[str, Any], arrays: Arrays) -> tuple[dict[str,
     run, options = dict(header["run"]), dict(header["options"])
     sizes, plan = read_sizes(run)
     problem = Problem(**sizes, data_hash=header["data_hash"], options=_fit_options(options))
-    check_names(arrays, MIXTURE, optional=["draws/tally"])
+    check_names(arrays, MIXTURE, optional=["draws/tally", CHOICE])
     clicks = unpack_clicks(arrays, run, problem.n_users, problem.n_items)
     fields = read_draws(header, arrays, MIXTURE, problem, plan)
     check_finite(fields, ("alpha", "tau", "log_joint", "within_distance"))

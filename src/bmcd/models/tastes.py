@@ -13,7 +13,9 @@ from sklearn.base import clone
 from bmcd.clicks.table import Clicks
 from bmcd.errors import InputError
 from bmcd.models.base import ProbabilityModel
-from bmcd.models.choose_tastes import TasteChoice, choose_tastes
+from bmcd.models.choice_file import pack_choice, read_taste_choice, taste_facts, unpack_facts
+from bmcd.models.choose_tastes import FEWEST, MOST, TasteChoice, choose_tastes
+from bmcd.models.remarks import warn_about_fit
 from bmcd.models.tastes_file import pack_tastes, unpack_tastes
 from bmcd.prediction.answers import Options
 from bmcd.prediction.explanation import TasteExplanation
@@ -63,7 +65,7 @@ class Tastes(ProbabilityModel):
     >>> clicks = bmcd.simulate(n_users=300, seed=1).clicks
     >>> model = bmcd.Tastes(n_tastes=4, chains=4).fit(clicks, draws=4, warmup=20, seed=1)
     >>> model
-    Tastes(chains=4, n_tastes=4), fitted to 300 users x 50 items: 4 chains x 4 draws
+    Tastes(chains=4, n_tastes=4), fitted to 300 users x 50 items: 4 chains x 4 draws, not converged
     >>> model.recommend(k=2, users=[7]).columns.tolist()
     ['user', 'item', 'rank', 'probability', 'mcse']
     """
@@ -137,7 +139,12 @@ class Tastes(ProbabilityModel):
             tell(progress, choice.reason)
         drawn = sample_tastes(clicks, n_tastes, run, priors=priors, aside=set_aside, **model)
         self._learn(clicks, drawn, choice)
-        self._warn_if_stopped()
+        at_the_edge = choice is not None and choice.n_tastes in (FEWEST, max(FEWEST, min(MOST, clicks.n_items)))
+        warn_about_fit(
+            self.verdict_,
+            drawn,
+            f"n_tastes='auto' ended at the edge of what it tries, {n_tastes}." if at_the_edge else "",
+        )
         return self
 
     def _learn(self, clicks: Clicks, draws: TasteDraws, choice: TasteChoice | None) -> None:
@@ -184,7 +191,8 @@ class Tastes(ProbabilityModel):
 
     def packed(self, *, clicks: bool = True) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Return header and arrays of the file that `save` writes."""
-        return pack_tastes(self.check_fitted().draws_, self.clicks_, self.n_tastes, with_users=clicks)
+        header, arrays = pack_tastes(self.check_fitted().draws_, self.clicks_, self.n_tastes, with_users=clicks)
+        return header, arrays | pack_choice(None if self.choice_ is None else taste_facts(self.choice_))
 
     def with_choice(self) -> Tastes:
         """Return a model that is not fitted, with the tastes and the concentration that "auto" has chosen."""
@@ -197,6 +205,6 @@ class Tastes(ProbabilityModel):
     def restored(cls, header: Mapping[str, Any], arrays: Mapping[str, Any]) -> Tastes:
         """Return the model that `save` wrote as this header and these arrays; see `bmcd.load`."""
         parameters, clicks, draws = unpack_tastes(header, arrays)
-        model = cls(**parameters)
-        model._learn(clicks, draws, None)
+        model, facts = cls(**parameters), unpack_facts(arrays)
+        model._learn(clicks, draws, None if facts is None else read_taste_choice(facts))
         return model

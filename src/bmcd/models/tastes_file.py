@@ -8,6 +8,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from bmcd.clicks.table import Clicks
+from bmcd.models.choice_file import NAME as CHOICE
 from bmcd.models.files import (
     Arrays,
     check_finite,
@@ -45,7 +46,7 @@ def unpack_tastes(header: Mapping[str, Any], arrays: Arrays) -> tuple[dict[str, 
     sizes, plan = read_sizes(run)
     n_tastes = options.pop("n_tastes")
     problem = Problem(**sizes, data_hash=header["data_hash"], options=options)
-    check_names(arrays, TASTES)
+    check_names(arrays, TASTES, optional=[CHOICE])
     clicks = unpack_clicks(arrays, run, problem.n_users, problem.n_items)
     fields = read_draws(header, arrays, TASTES, problem, plan)
     check_finite(fields, ("alpha", "a", "b", "log_joint", "visits_per_taste", "probe"))

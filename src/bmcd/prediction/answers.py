@@ -31,7 +31,7 @@ class Predictions(NamedTuple):
 
     probability: Floats  # that the item is among the user's next k; 0 where it is clicked
     mcse: Floats  # its Monte Carlo standard error
-    tie_breaker: Floats  # among equal probabilities the item with the smallest comes first
+    tie_breaker: Floats  # of the user's own groups: among equal probabilities the smallest comes first
 
 
 class Answers(ABC):

@@ -11,6 +11,7 @@ from scipy import sparse
 from bmcd.clusters.matching import ClusterNames
 from bmcd.clusters.summary import INTERVAL
 from bmcd.prediction.predictor import Predictor, standard_error
+from bmcd.system.markup import paragraphs, table, tag
 
 SHOWN = 0.005  # clusters to which the user belongs with less are not printed
 
@@ -56,6 +57,15 @@ class Explanation:
                 f"({low:.0f} to {high:.0f}): {c.probability:.1%} there, adds {c.contribution:.1%}"
             )
         return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (c.cluster, f"{c.membership:.1%}", f"{c.rank:.0f}", f"{c.probability:.1%}", f"{c.contribution:.1%}")
+            for c in self.clusters
+            if c.membership >= SHOWN
+        ]
+        heads = ("cluster", "belongs to it", "rank there", "probability there", "adds")
+        return tag("div", paragraphs(*_opening(self)), table(heads, rows))
 
 
 def explain(
@@ -143,6 +153,15 @@ class TasteExplanation:
                     f"clicks it in {t.click_probability:.1%} of its visits: adds {t.contribution:.1%}"
                 )
         return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (t.taste, f"{t.share:.1%}", f"{t.rank:.0f}", f"{t.click_probability:.1%}", f"{t.contribution:.1%}")
+            for t in self.tastes
+            if t.contribution >= SHOWN
+        ]
+        heads = ("taste", "share of visits", "rank there", "clicked in a visit", "adds")
+        return tag("div", paragraphs(*_opening(self)), table(heads, rows))
 
 
 def _opening(explained: Explanation | TasteExplanation) -> list[str]:

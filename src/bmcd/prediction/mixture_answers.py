@@ -28,7 +28,7 @@ class MixtureAnswers(Answers):
 
     def verdict(self) -> Verdict:
         """Return whether the chains have converged, in words."""
-        return self.once("verdict", lambda: verdict(self.draws))
+        return self.once("verdict", lambda: verdict(self.draws, self.clicks))
 
     def names(self) -> ClusterNames:
         """Return which cluster is which, in every draw and chain."""

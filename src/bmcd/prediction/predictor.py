@@ -159,7 +159,8 @@ def count_predictions(
 ) -> Predictions:
     """Return predictions for other distances than the footrule: how often an item was among the next k in the fit.
 
-    ``rows`` are the places of the users of ``clicks`` in the fit. Ties go by the consensus of all clusters.
+    ``rows`` are the places of the users of ``clicks`` in the fit. Ties go by the user's own counts for the other k
+    that were counted; where these are equal too, by the consensus of all clusters, as labels of users are not kept.
     """
     distance, counted = draws.problem.options["distance"], draws.problem.options["count_k"]
     if rows is None:
@@ -175,8 +176,10 @@ def count_predictions(
     by_chain = draws.tally[:, counted.index(k)][:, rows] / draws.n_tallied[:, None, None]
     by_chain[:, clicks.toarray().astype(bool)] = 0.0
     mean_rank = np.einsum("sdc,sdci->i", draws.tau, draws.rho.astype(np.float64)) / draws.log_joint.size
+    # Counts are whole numbers, and a rank over n + 1 is less than one of them.
+    own = draws.tally[:, :, rows].sum(axis=(0, 1), dtype=np.float64)
     return Predictions(
-        by_chain.mean(axis=0), standard_error(by_chain[:, None]), np.broadcast_to(mean_rank, by_chain.shape[1:])
+        by_chain.mean(axis=0), standard_error(by_chain[:, None]), mean_rank / (mean_rank.size + 1) - own
     )
 
 

@@ -52,11 +52,6 @@ def predict_users(first, last, offset, user_start, user_items, q, a, b, batch_of
                 free[n_free] = i
                 n_free += 1
         row = user - offset
-        if n_free <= k:  # all that is left is among the next k
-            for draw in range(n_draws):
-                for j in range(n_free):
-                    sums[batch_of[draw], row, free[j]] += 1.0
-            continue
         running, out, mean = np.empty(n_free), np.empty(n_free), np.zeros(n_free)
         t = float(k)
         for draw in range(n_draws):
@@ -68,7 +63,9 @@ def predict_users(first, last, offset, user_start, user_items, q, a, b, batch_of
             for j in range(n_free):
                 running[j] = rates[free[j]] / total
                 mean[j] += running[j] / n_draws
-            if k == 1:
+            if n_free <= k:
+                out[:] = 1.0  # all that is left is among the next k
+            elif k == 1:
                 out[:] = running  # exact
             else:
                 t = race_corrected(running, k, t, out)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,14 @@ from scipy import sparse
 from bmcd.clicks.table import Clicks
 from bmcd.errors import InputError
 
+if TYPE_CHECKING:
+    import pandas as pd
+    import polars as pl
+    import pyarrow as pa
+
 Floats = NDArray[np.float64]
+# What people get: a frame of the library that their clicks came from, pandas if they came from none.
+Frame: TypeAlias = "pd.DataFrame | pl.DataFrame | pa.Table"
 
 # Scores closer than this are a tie.
 TIE = 1e-6
@@ -94,7 +101,7 @@ def clicked_mask(matrix: sparse.csr_array, rows: NDArray[np.int64]) -> NDArray[n
 
 def recommendation_frame(
     users: NDArray[Any], lists: Lists, clicks: Clicks, *, column: str | None = None, at_least: float | None = None
-) -> Any:
+) -> Frame:
     """One row for each recommendation: user, item, title (if items have titles), rank, and the values.
 
     In the ids of the clicks, and in the frame library they came from. With ``at_least``, only rows in which
@@ -113,7 +120,8 @@ def recommendation_frame(
     data["rank"] = places + 1
     for name, values in lists.values.items():
         data[name] = values[rows, places]
-    return nw.from_dict(data, _schema(clicks, users, data), backend=clicks.library).to_native()
+    frame: Frame = nw.from_dict(data, _schema(clicks, users, data), backend=clicks.library).to_native()
+    return frame
 
 
 def _schema(clicks: Clicks, users: NDArray[Any], data: Mapping[str, Any]) -> Any:

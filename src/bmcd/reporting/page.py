@@ -8,10 +8,10 @@ from string import Template
 from typing import Any, NamedTuple
 
 from bmcd.plots import Figure
-from bmcd.reporting.markup import Html, escape, tag
 from bmcd.reporting.results import Results, ResultsForK
 from bmcd.reporting.sentences import n_groups
 from bmcd.reporting.svg import inline_svg
+from bmcd.system.markup import Html, escape, tag
 
 
 class Section(NamedTuple):

@@ -6,7 +6,7 @@ import re
 from xml.etree import ElementTree
 
 from bmcd.plots import Figure
-from bmcd.reporting.markup import Html
+from bmcd.system.markup import Html
 from bmcd.system.text import plain
 
 _NAMESPACE = re.compile(r"^\{[^}]*\}")

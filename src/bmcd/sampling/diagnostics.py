@@ -1,47 +1,52 @@
-"""Have the chains converged? Judged on quantities that do not depend on the names of the clusters, said in words.
-
-R-hat (rank-normalised, split), effective sample sizes and Monte Carlo standard errors are ArviZ's own
-(Vehtari, Gelman, Simpson, Carpenter & Bürkner 2021, *Rank-normalization, folding, and localization*).
-"""
+"""Have the chains converged? Judged on the figures of `quantities.py`, said in words."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bmcd.errors import InputError, Message, Option
+from bmcd.clicks.table import Clicks
+from bmcd.errors import Message, Option
 from bmcd.sampling.draws import Draws
+from bmcd.sampling.quantities import MIN_DRAWS, Row, Values, quantities, rhat, rows
+from bmcd.system.markup import bullets, tag
 from bmcd.system.packages import import_optional
 
 if TYPE_CHECKING:
     import pandas as pd
 
+__all__ = [
+    "MIN_DRAWS",
+    "MIN_ESS",
+    "SHORT",
+    "State",
+    "Verdict",
+    "quantities",
+    "rows",
+    "table",
+    "to_arviz",
+    "verdict",
+]
+
 MAX_RHAT = 1.05
 MIN_ESS = 100.0  # a posterior mean is then known to a tenth of its standard deviation
-MIN_DRAWS = 4  # of a chain: what ArviZ needs to split it
-
-Values = NDArray[np.float64]  # [chain, draw]
-
-
-class Row(NamedTuple):
-    """The diagnostics of one quantity; those of a constant are nan, but for mean, sd and mcse."""
-
-    quantity: str
-    mean: float
-    sd: float
-    mcse: float
-    rhat: float
-    ess_bulk: float
-    ess_tail: float
-    constant: bool
+# R-hat has no scale: a probability on which no two halves of chains differ by this much counts as settled.
+MATTERS = 0.01
 
 
 State = Literal["converged", "not converged", "too short", "stopped"]
+# The same in a few words, for where there is no room for more.
+SHORT: dict[State, str] = {
+    "converged": "converged",
+    "not converged": "not converged",
+    "too short": "too short to tell whether it converged",
+    "stopped": "stopped before it converged",
+}
 
 
 @dataclass(frozen=True)
@@ -64,34 +69,27 @@ class Verdict:
     def __str__(self) -> str:
         return "\n".join([self.text, *(f"- {line}" for line in self.advice)])
 
-
-def quantities(draws: Draws) -> dict[str, Values]:
-    """What is judged, each [chain, draw]: clusters are sorted by alpha or by size, so that names cannot matter."""
-    found = {"log joint": draws.log_joint, "within-cluster distance": draws.within_distance}
-    for name, values in (("alpha", draws.alpha), ("cluster size", draws.label_counts)):
-        ordered = -np.sort(-values.astype(np.float64), axis=2)
-        found |= {f"{name} {c + 1} of {ordered.shape[2]}": ordered[:, :, c] for c in range(ordered.shape[2])}
-    # Rounded: a probability that is always 1 differs in its last digits, which is no disagreement.
-    probe = draws.probe.round(9)
-    return found | {f"probability {m}": probe[:, :, m] for m in range(probe.shape[2])}
+    def _repr_html_(self) -> str:
+        state, colon, reason = self.text.partition(":")
+        return tag("div", tag("p", tag("b", state, colon), reason), bullets(self.advice) if self.advice else None)
 
 
-def rows(draws: Draws) -> list[Row]:
-    """The diagnostics of all `quantities`; of at least 4 draws of each chain."""
-    _need_draws(draws)
-    return [judge_quantity(name, values) for name, values in quantities(draws).items()]
-
-
-def table(draws: Draws) -> pd.DataFrame:
+def table(draws: Draws, clicks: Clicks | None = None) -> pd.DataFrame:
     """`rows` as a frame, by quantity."""
     import pandas as pd
 
-    return pd.DataFrame(rows(draws)).set_index("quantity")
+    return pd.DataFrame(rows(draws, clicks)).set_index("quantity")
 
 
-def verdict(draws: Draws, *, max_rhat: float = MAX_RHAT, min_ess: float = MIN_ESS) -> Verdict:
-    """Judge the draws: R-hat of every quantity at most `max_rhat`, and `min_ess` effective draws, bulk and tail."""
-    judged = _judge(draws, max_rhat, min_ess)
+def verdict(
+    draws: Draws, clicks: Clicks | None = None, *, max_rhat: float = MAX_RHAT, min_ess: float = MIN_ESS
+) -> Verdict:
+    """Judge the draws: R-hat of every quantity at most `max_rhat`, and `min_ess` effective draws, bulk and tail.
+
+    Probabilities that differ by less than `MATTERS`, between chains and between their halves, count as settled.
+    ``clicks`` are those that were fitted, for the names of users and items.
+    """
+    judged = _judge(draws, clicks, max_rhat, min_ess)
     more = [f"The run was {draws.note}"] if draws.note else []
     more += [draws.caveat] if draws.caveat else []
     early = draws.stopped != "finished" and not judged.converged
@@ -127,7 +125,7 @@ def to_arviz(draws: Draws, items: Sequence[Any] | None = None) -> Any:
     )
 
 
-def _judge(draws: Draws, max_rhat: float, min_ess: float) -> Verdict:
+def _judge(draws: Draws, clicks: Clicks | None, max_rhat: float, min_ess: float) -> Verdict:
     if draws.n_draws < MIN_DRAWS:
         return Verdict(
             "too short",
@@ -145,7 +143,8 @@ def _judge(draws: Draws, max_rhat: float, min_ess: float) -> Verdict:
             ),
             tuple(stuck),
         )
-    found = [row for row in rows(draws) if not row.constant]
+    known = quantities(draws, clicks)
+    found = [row for row in rows(draws, clicks) if not (row.constant or _is_settled(row, known[row.quantity]))]
     worst = max(found, key=lambda row: row.rhat)
     least = min(found, key=lambda row: min(row.ess_bulk, row.ess_tail))
     ess, kind = min((least.ess_bulk, "bulk"), (least.ess_tail, "tail"))
@@ -168,14 +167,14 @@ def _judge(draws: Draws, max_rhat: float, min_ess: float) -> Verdict:
         enough = Option("draws", _enough(draws, min_ess, ess))
         advice = (Message("The chains agree, but there are too few draws: ask for ", enough, "."),)
         return Verdict("too short", f"Not converged yet: {figures}{alone}", advice + more_chains)
-    advice = (*_advice(draws, worst, quantities(draws)[worst.quantity], max_rhat), *more_chains)
+    advice = (*_advice(draws, worst, known[worst.quantity], max_rhat), *more_chains)
     return Verdict("not converged", f"Not converged: {figures}{alone}", advice)
 
 
 def _advice(draws: Draws, worst: Row, values: Values, max_rhat: float) -> tuple[str, ...]:
     """What to do about a large R-hat: is it drift within the chains, or do they disagree?"""
     # Halves of a chain that drifts differ by far more than those of one that is only slow.
-    drifting = [c for c in range(len(values)) if _rhat(values[c : c + 1]) > max(max_rhat, 1.1)]
+    drifting = [c for c in range(len(values)) if rhat(values[c : c + 1]) > max(max_rhat, 1.1)]
     warmup, done = draws.plan.warmup, draws.n_draws * draws.plan.thin
     longer = Message("such as ", Option("warmup", max(2 * warmup, warmup + done, 100)))
     if len(drifting) == len(values):
@@ -184,10 +183,10 @@ def _advice(draws: Draws, worst: Row, values: Values, max_rhat: float) -> tuple[
     if len(values) == 1:
         twice = Option("draws", 2 * draws.n_draws)
         return (Message("Give more draws, such as ", twice, ", and more warm-up, ", longer, "."),)
-    means = ", ".join(f"{mean:,.4g}" for mean in values.mean(axis=1))
+    means = ", ".join(_told_apart(values.mean(axis=1)))
     said = f"The chains disagree on the {worst.quantity} (means by chain: {means})"
     if len(values) > 2:
-        others = {c: _rhat(np.delete(values, c, axis=0)) for c in range(len(values))}
+        others = {c: rhat(np.delete(values, c, axis=0)) for c in range(len(values))}
         apart = min(others, key=lambda c: others[c])
         if others[apart] <= max_rhat:
             said += f"; without chain {apart} the others agree (R-hat {_shown(others[apart])})"
@@ -203,6 +202,24 @@ def _advice(draws: Draws, worst: Row, values: Values, max_rhat: float) -> tuple[
     )
 
 
+def _is_settled(row: Row, values: Values) -> bool:
+    """Whether it is a probability on which chains and their halves differ by nothing that matters."""
+    half = values.shape[1] // 2
+    means = np.stack([values[:, :half].mean(axis=1), values[:, half:].mean(axis=1)])
+    return row.quantity.startswith("probability") and float(np.ptp(means)) < MATTERS
+
+
+def _told_apart(means: NDArray[np.float64]) -> list[str]:
+    """Return numbers with as many digits as it takes to see that they differ.
+
+    >>> _told_apart(np.array([-12345.61, -12347.2])), _told_apart(np.array([0.12, 0.1345]))
+    (['-12,345.6', '-12,347.2'], ['0.120', '0.135'])
+    """
+    spread = float(np.ptp(means))
+    digits = max(0, 1 - math.floor(math.log10(spread))) if spread > 0 else 4
+    return [f"{mean:,.{digits}f}" for mean in means]
+
+
 def _stuck_chains(draws: Draws) -> dict[int, str]:
     """Chains whose log joint, which no honest sweep leaves as it was, stands still; with how that shows."""
     found = {}
@@ -215,50 +232,6 @@ def _stuck_chains(draws: Draws) -> dict[int, str]:
         if chain not in found and (values == values[0]).all():
             found[chain] = f"its alpha stood at {values[0].max():,.6g} for all {len(values)} draws"
     return dict(sorted(found.items()))
-
-
-def judge_quantity(name: str, values: Values) -> Row:
-    """Return the diagnostics of one quantity, [chain, draw]."""
-    mean, sd = float(values.mean()), float(values.std())
-    if (values == values.flat[0]).all():
-        return Row(name, float(values.flat[0]), 0.0, 0.0, math.nan, math.nan, math.nan, True)
-    if (values == values[:, :1]).all():  # each chain stands still, but not at the same place: R-hat has no limit
-        n_chains = len(values)
-        return Row(name, mean, sd, sd, math.inf, float(n_chains), float(n_chains), False)
-    arviz, axes = _arviz(), {"chain_axis": 0, "draw_axis": 1}
-    bulk = arviz.ess(values, method="bulk", **axes)
-    tail = arviz.ess(values, method="tail", prob=(0.05, 0.95), **axes)
-    mcse = arviz.mcse(values, method="mean", **axes)
-    return Row(name, mean, sd, float(mcse), _rhat(values), float(bulk), float(tail), False)
-
-
-def _rhat(values: Values) -> float:
-    """ArviZ's R-hat; that of one chain is taken between its halves, each of which ArviZ splits again."""
-    if len(values) == 1:
-        half = values.shape[1] // 2
-        if half < MIN_DRAWS:
-            return 1.0  # too short to say anything; the effective sample size will
-        values = np.concatenate([values[:, :half], values[:, -half:]])
-    if (values == values.flat[0]).all():
-        return 1.0
-    if (values == values[:, :1]).all():
-        return math.inf
-    arviz = _arviz()
-    with np.errstate(divide="ignore", invalid="ignore"):
-        found = float(arviz.rhat(values, chain_axis=0, draw_axis=1, method="rank"))
-    return math.inf if math.isnan(found) else found
-
-
-def _arviz() -> Any:
-    """Return ArviZ's functions on arrays, when they are needed: importing them takes a second or two."""
-    return import_optional("arviz_stats.base", needed_by="the verdict on the chains").array_stats
-
-
-def _need_draws(draws: Draws) -> None:
-    if draws.n_draws < MIN_DRAWS:
-        raise InputError(
-            f"diagnostics need at least {MIN_DRAWS} draws of each chain, but there are {draws.n_draws}."
-        )
 
 
 def _enough(draws: Draws, min_ess: float, ess: float | None = None) -> int:

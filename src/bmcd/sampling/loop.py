@@ -23,6 +23,7 @@ from bmcd.sampling.checkpoint import Checkpoint
 from bmcd.sampling.draws import Stopped
 from bmcd.sampling.record import ChainRecord, Recording, draws_of
 from bmcd.sampling.run import Run
+from bmcd.system.progress import LOG
 from bmcd.system.threads import thread_count
 
 # A thread goes on with a chain for this long before it takes up the one that is furthest behind.
@@ -96,6 +97,8 @@ def run_chains(
                 file.write_or_warn(records)
         if file is not None and chains.n_done > 0:
             file.write_or_warn(records)
+    if chains.finished and chains.interrupted:
+        LOG.warning("Ctrl-C came with the last sweep: all is drawn, and nothing was stopped.")
     stopped: Stopped = "finished" if chains.finished else "interrupted" if chains.interrupted else "time"
     return _result(records, run, stopped, chains.n_done / (time.monotonic() - began), file)
 

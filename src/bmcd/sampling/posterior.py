@@ -19,6 +19,7 @@ from bmcd.sampling.loop import Sampler, run_chains
 from bmcd.sampling.paper.log_z_table import is_estimated, table_uncertainty
 from bmcd.sampling.paper.sampler import PaperSampler
 from bmcd.sampling.priors import Priors, check_priors
+from bmcd.sampling.probed import PROBED, PROBED_K, probed_pairs
 from bmcd.sampling.record import RankCounts, Recording
 from bmcd.sampling.run import Run
 from bmcd.sampling.schema import Problem
@@ -26,8 +27,6 @@ from bmcd.sampling.start.initial import initial_state
 from bmcd.sampling.state import ChainState, Data, make_data
 
 SAMPLERS = ("exact", "paper")
-# User-item pairs whose probability is followed through the chains for the diagnostics, and their k.
-PROBED, PROBED_K = 24, 10
 
 
 def sample_posterior(
@@ -136,10 +135,8 @@ class _Probe:
 
     def __init__(self, data: Data, distance: str, seed: int) -> None:
         n_users, n_items = data.user_start.size - 1, data.scale.size
-        rng = np.random.default_rng(seed)
         self.data, self.exact = data, distance == "footrule"
-        self.users = rng.integers(0, n_users, PROBED)
-        self.items = rng.integers(0, n_items, PROBED)
+        self.users, self.items = probed_pairs(seed, n_users, n_items)
         self.k = min(PROBED_K, n_items)
         self.limit = np.diff(data.user_start)[self.users] + self.k
         self.shared = shared_tables(np.diff(data.scale))

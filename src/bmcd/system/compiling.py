@@ -1,7 +1,7 @@
 """What a person should know about compiled code: that it compiles, once, and that it never runs stale.
 
-Numba compiles a kernel at its first call and keeps the result on disk beside the source (or in the user's
-cache folder where that is read-only). Two things are added here:
+Numba compiles a kernel at its first call and keeps the result on disk (where: `kernel_cache`). Two things are added
+here:
 
 * the first compilation in a process says so on standard error, so that a cold start does not look stuck;
 * numba checks only the file of the kernel itself, not of the kernels it calls. After an edit or an update a
@@ -18,7 +18,8 @@ from typing import Any
 
 from numba.core import event
 
-PACKAGE = Path(__file__).parents[1]
+from bmcd.system.kernel_cache import PACKAGE, choose_cache, kept_folders
+from bmcd.system.progress import QUIET
 
 
 class _Announcement(event.Listener):  # type: ignore[misc]  # numba has no types
@@ -30,14 +31,10 @@ class _Announcement(event.Listener):  # type: ignore[misc]  # numba has no types
     def on_start(self, event: Any) -> None:
         """Speak once, and never when BMCD_QUIET is set."""
         function = event.data["dispatcher"].py_func
-        if self.said or not function.__module__.startswith("bmcd.") or os.environ.get("BMCD_QUIET"):
+        if self.said or not function.__module__.startswith("bmcd.") or os.environ.get(QUIET):
             return
         self.said = True
-        print(
-            "bmcd: compiling for this machine (once; up to a minute, then kept on disk) ...",
-            file=sys.stderr,
-            flush=True,
-        )
+        print(f"bmcd: compiling for this machine ({CACHE.remark()}) ...", file=sys.stderr, flush=True)
 
     def on_end(self, event: Any) -> None:
         """Nothing to say."""
@@ -49,10 +46,10 @@ def forget_stale_kernels(package: Path = PACKAGE) -> int:
     Those are the files that have kernels themselves and, since kernels also use constants, every file of a
     subpackage that has some.
     """
-    kernels = list(package.rglob("__pycache__/*.nbi"))
+    folders = kept_folders(CACHE, package)
+    kernels = {index: source for folder, source in folders.items() for index in folder.glob("*.nbi")}
     sources: set[Path] = set()
-    for index in kernels:
-        folder = index.parent.parent
+    for index, folder in kernels.items():
         sources.update([folder / f"{index.name.split('.')[0]}.py"] if folder == package else folder.glob("*.py"))
     newest = max((source.stat().st_mtime_ns for source in sources if source.exists()), default=0)
     stale = 0
@@ -66,5 +63,6 @@ def forget_stale_kernels(package: Path = PACKAGE) -> int:
     return stale
 
 
+CACHE = choose_cache()
 event.register("numba:compile", _Announcement())
 forget_stale_kernels()

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from bmcd.reporting import sentences
-from bmcd.reporting.markup import bullets, tag
 from bmcd.reporting.page import Section
 from bmcd.reporting.results import Results
+from bmcd.system.markup import bullets, tag
 
 
 def section(results: Results) -> Section:

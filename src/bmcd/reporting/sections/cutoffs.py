@@ -6,10 +6,10 @@ from typing import Any
 
 from bmcd import plots
 from bmcd.reporting import sentences
-from bmcd.reporting.markup import json_script, paragraphs, table, tag
 from bmcd.reporting.page import Section, captioned, for_each_k
 from bmcd.reporting.results import Results, ResultsForK
 from bmcd.reporting.sentences import percent
+from bmcd.system.markup import json_script, paragraphs, table, tag
 
 HEADS = ("right", "least prob.", "kept", "a user", "users", "hits")
 

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from bmcd import plots
 from bmcd.clusters.summary import RankedItem
-from bmcd.reporting.markup import Html, bullets, paragraphs, table, tag, title_tag
 from bmcd.reporting.page import Section, captioned
 from bmcd.reporting.results import Results
 from bmcd.reporting.sentences import group_word, percent
+from bmcd.system.markup import Html, bullets, paragraphs, table, tag, title_tag
 
 MOST_ITEMS = 5
 OF_TASTES = (

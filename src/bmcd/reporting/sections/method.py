@@ -8,12 +8,12 @@ from sklearn.base import clone
 
 from bmcd import __version__, plots
 from bmcd.clusters.matching import name_clusters
-from bmcd.reporting.markup import Html, paragraphs, table, tag
 from bmcd.reporting.page import Section, captioned
 from bmcd.reporting.results import Results
 from bmcd.sampling.diagnostics import MIN_DRAWS
 from bmcd.sampling.draws import ChainDraws, Draws
 from bmcd.sampling.tastes.draws import TasteDraws
+from bmcd.system.markup import Html, paragraphs, table, tag
 
 MOST_TRACES, MOST_QUANTITIES = 8, 15
 ENDED = {"finished": "as planned", "time": "by its time budget", "interrupted": "by hand"}

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from bmcd.reporting import sentences
-from bmcd.reporting.markup import bullets, tag
 from bmcd.reporting.page import Section, for_each_k
 from bmcd.reporting.results import Results
+from bmcd.system.markup import bullets, tag
 
 HOW_TO_TEST = (
     "To learn that, keep some clicks of each user aside before the fit (Clicks.hold_out), and give them to the "

@@ -6,10 +6,10 @@ import math
 from typing import Any
 
 from bmcd.reporting.example_users import ExampleUser
-from bmcd.reporting.markup import Html, bullets, short_title, table, tag, title_tag
 from bmcd.reporting.page import Section, for_each_k
 from bmcd.reporting.results import Results, ResultsForK
 from bmcd.reporting.sentences import counted, group_word, percent
+from bmcd.system.markup import Html, bullets, short_title, table, tag, title_tag
 from bmcd.system.text import and_list
 
 MOST_CLICKS = 15

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bmcd.sampling.diagnostics import judge_quantity
+from bmcd.sampling.quantities import judge_quantity
 from bmcd.sampling.tastes.draws import TasteDraws
 from bmcd.system.packages import import_optional
 

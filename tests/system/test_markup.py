@@ -1,6 +1,6 @@
 import json
 
-from bmcd.reporting.markup import json_script, short_title, tag
+from bmcd.system.markup import json_script, short_title, tag
 
 
 def test_text_and_attributes_are_escaped():

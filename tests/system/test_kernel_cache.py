@@ -1,0 +1,119 @@
+"""Compiled code for a user who can write nowhere but among temporary files, or not even there: real processes."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import bmcd
+from bmcd.system import kernel_cache
+
+NOBODY = 65534
+# What needs Python's own library is imported first: the folder it lies in may be root's alone. No kernel is.
+BECOME_NOBODY = f"""
+import concurrent.futures.thread, json, os, sys, tempfile, numba, pandas, scipy.stats, sklearn.base, bmcd.cli.checks
+os.setgroups([])
+os.setgid({NOBODY})
+os.setuid({NOBODY})
+"""
+CODE = """
+if sys.argv[1:] == ["no temporary files"]:
+    tempfile.tempdir = "/nonexistent"
+assert "bmcd.system.compiling" not in sys.modules
+value = bmcd.mallows.kendall([1, 2, 3], [3, 1, 2])
+from bmcd.cli.checks import _compiled
+from bmcd.system.compiling import CACHE
+print(json.dumps([int(value), CACHE.kind, str(CACHE.folder), *_compiled()]))
+"""
+
+
+def as_nobody(folder, *arguments, code=CODE, **environment):
+    own = {name: value for name, value in os.environ.items() if not name.startswith(("NUMBA_", "XDG_", "BMCD_"))}
+    own |= {"HOME": "/nonexistent", "TMPDIR": str(folder), "PYTHONPATH": str(Path(bmcd.__file__).parents[1])}
+    command = [sys.executable, "-c", BECOME_NOBODY + code, *arguments]
+    return subprocess.run(command, env=own | environment, cwd="/", capture_output=True, text=True, check=False)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Return a folder of nobody's, in a process that can start one of nobody's."""
+    if not hasattr(os, "getuid") or os.getuid() != 0:
+        pytest.skip("only root can start a process as another user")
+    for above in (tmp_path, *tmp_path.parents):
+        if above.stat().st_uid == 0 and not above.stat().st_mode & 0o001:
+            above.chmod(above.stat().st_mode | 0o011)  # pytest's own folders, which only root can enter
+    (own := tmp_path / "own").mkdir()
+    os.chown(own, NOBODY, NOBODY)
+    inside = Path(bmcd.__file__).parent / "x"
+    refused = as_nobody(own, code=f"open({str(inside)!r}, 'w')")
+    assert "PermissionError" in refused.stderr
+    return own
+
+
+def answer(done):
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_a_temporary_folder_where_nothing_else_can_be_written(folder):
+    first = as_nobody(folder)
+    value, kind, where, _, state, text, advice = answer(first)
+    assert value == 2
+    assert (kind, where) == ("temporary", str(folder / f"bmcd-kernels-{NOBODY}"))
+    assert first.stderr.count("compiling") == 1
+    assert f"kept in {where} for now" in first.stderr
+    assert "NUMBA_CACHE_DIR" in first.stderr
+    assert state == "note"
+    assert "temporary folder" in text
+    assert "NUMBA_CACHE_DIR" in advice
+    assert oct(Path(where).stat().st_mode)[-3:] == "700"
+    second = as_nobody(folder)
+    assert answer(second)[:3] == [value, kind, where]
+    assert second.stderr == ""
+
+
+def test_no_folder_at_all(folder):
+    found = as_nobody(folder, "no temporary files")
+    value, kind, _, _, state, text, _ = answer(found)
+    assert value == 2
+    assert (kind, state) == ("none", "note")
+    assert "every start compiles anew" in text
+    assert "again at every start" in found.stderr
+
+
+def test_kernels_compiled_in_advance_are_used_from_a_folder_that_cannot_be_written(folder, tmp_path):
+    given = tmp_path / "given"
+    given.mkdir()
+    code = "import bmcd; bmcd.mallows.kendall([1, 2, 3], [3, 1, 2])"
+    subprocess.run([sys.executable, "-c", code], env=os.environ | {"NUMBA_CACHE_DIR": str(given)}, check=True)
+    found = as_nobody(folder, NUMBA_CACHE_DIR=str(given))
+    assert answer(found)[1:3] == ["temporary", str(folder / f"bmcd-kernels-{NOBODY}")]
+    assert "compiling" not in found.stderr
+
+
+def test_a_folder_that_others_can_write_is_not_trusted(folder):
+    """Numba's files are pickles: whoever can put one there can run code as us."""
+    planted = folder / f"bmcd-kernels-{NOBODY}"
+    planted.mkdir()
+    os.chown(planted, NOBODY, NOBODY)
+    planted.chmod(0o777)
+    where = Path(answer(as_nobody(folder))[2])
+    assert where != planted
+    assert where.name.startswith("bmcd-kernels-")
+    assert not where.exists()  # it went with its process
+    assert list(planted.iterdir()) == []
+
+
+def test_stale_kernels_are_found_in_every_folder(tmp_path):
+    package = tmp_path / "package"
+    (package / "room").mkdir(parents=True)
+    (package / "room" / "moves.py").touch()
+    cache = kernel_cache.KernelCache("usual", tmp_path / "given")
+    folders = kernel_cache.kept_folders(cache, package)
+    assert package / "room" / "__pycache__" in folders
+    (elsewhere,) = [folder for folder in folders if folder.parent == tmp_path / "given"]
+    assert elsewhere.name.startswith("room_")
+    assert folders[elsewhere] == package / "room"
