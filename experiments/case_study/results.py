@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 
@@ -14,24 +13,12 @@ from bmcd.evaluation.intervals import bootstrap, percentiles
 from bmcd.evaluation.metrics import PerUser
 from experiments.case_study.choice import Choice, choose
 from experiments.case_study.plan import MAIN, Fit, Plan
+from experiments.differences import Difference
 from experiments.tasks import Result
 
 # What the paper calls CF; MLlib's own is run on few data sets, and tuned less.
 CF = "ALS"
 LEVEL, RESAMPLES = 0.95, 2000
-
-
-class Difference(NamedTuple):
-    """How much more accurate a method is than another, with its interval."""
-
-    value: float
-    low: float
-    high: float
-
-    @property
-    def sign(self) -> int:
-        """1 if it is more accurate, -1 if less, 0 if that cannot be told."""
-        return 1 if self.low > 0 else -1 if self.high < 0 else 0
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,8 +10,9 @@ import numpy as np
 
 from bmcd.system.text import and_list
 from experiments.case_study.plan import MAIN, Fit
-from experiments.case_study.results import CF, DataSetResults, Difference
+from experiments.case_study.results import CF, DataSetResults
 from experiments.case_study.tables import paper_results, smallest_cutoff
+from experiments.differences import points
 from experiments.document import percent
 
 # The name of a measure of diversity, its format, and whether more of it is better (1) or less (-1).
@@ -217,19 +218,6 @@ def on_probabilities(results: DataSetResults) -> str:
             f"{percent(cutoff['accuracy'], 0)} and keeps {percent(cutoff['share'], 0)}.)"
         )
     return " ".join(sentences)
-
-
-def points(gap: Difference, *, signed: bool = False) -> str:
-    """Return a difference in points with its interval; without a sign where the sentence says who is ahead.
-
-    >>> points(Difference(-0.02, -0.03, -0.01)), points(Difference(0.02, -0.01, 0.05), signed=True)
-    ('2.00 points (1.00 to 3.00)', '+2.00 points (-1.00 to +5.00)')
-    """
-    value, low, high = (100 * number for number in gap)
-    if signed:
-        return f"{value:+.2f} points ({low:+.2f} to {high:+.2f})"
-    low, high = sorted((abs(low), abs(high)))
-    return f"{abs(value):.2f} points ({low:.2f} to {high:.2f})"
 
 
 def _rhat(convergence: Mapping[str, Any]) -> str:
