@@ -27,11 +27,12 @@ TRACED = 4
 
 def by_data_set(results: DataSetResults) -> dict[str, Figure]:
     """Draw the figures that every data set has, and return them by name."""
+    best = results.best_rival
     # Collaborative filtering, and the most accurate rival if that is another.
-    rivals = {name: results.measure(name, "accuracy") for name in dict.fromkeys([CF, results.best_rival])}
+    rivals = {name: results.measure(name, "accuracy") for name in dict.fromkeys([CF, best])}
     counts = {name: results.item_counts(name) for name in (MAIN, TASTES, BLEND, CF)}
-    # The name of the blend of Tastes and EASE is too long for a legend.
-    shown = {MAIN: MAIN, TASTES: TASTES, "Blend": BLEND} | {(best := blend_name(results.best_rival)): best}
+    # The full names of blends are too long for a legend.
+    shown = {MAIN: MAIN, TASTES: TASTES, "Blend": BLEND, best: blend_name(best)}
     calibrations = {label: results.calibration(name, FIGURE_BINS) for label, name in shown.items()}
     return {
         "kmeans": kmeans_curve(results),

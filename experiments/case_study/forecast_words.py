@@ -54,10 +54,10 @@ def _calibration_errors(results: DataSetResults) -> str:
     """Return whose probabilities of recommended items are nearest to the hit rates, and whose are farthest."""
     errors = {name: result["forecasts"]["recommended"]["ece"][0] for name, result in results.forecasters.items()}
     ranked = sorted(errors, key=lambda name: errors[name])
-    places = [f"{name} {errors[name]:.4f} ({ranked.index(name) + 1}.)" for name in (MAIN, TASTES, BLEND)]
+    ours = [f"{name} {errors[name]:.4f}" for name in (MAIN, TASTES, BLEND)]
     return (
         f"Of {len(ranked)} methods {ranked[0]} has the smallest calibration error, ECE@k {errors[ranked[0]]:.4f}, "
-        f"and {ranked[-1]} the largest, {errors[ranked[-1]]:.4f}; {and_list(places)}."
+        f"and {ranked[-1]} the largest, {errors[ranked[-1]]:.4f}; {and_list(ours)}."
     )
 
 

@@ -61,7 +61,7 @@ def page_words(data_sets: Sequence[DataSetResults], *, quick: bool) -> dict[str,
 
 def in_short(results: DataSetResults) -> str:
     """Return where BMCD loses and where it wins on a data set; then Tastes and its blend beside the best rival."""
-    cf = f"{CF}, the paper's CF"
+    cf = f"{CF} (the paper's CF)"
     sentences = [_accuracy(results), _diversity(results, MAIN, CF, cf), _ahead_in_all(results), _cutoff(results)]
     sentences += [beside_best_rival(results, name) for name in (TASTES, BLEND)]
     return " ".join([f"**{results.name}.**", *filter(None, sentences)])
