@@ -51,9 +51,12 @@ def kept_curve(calibrations: Mapping[str, Calibration], title: str) -> Figure:
     figure = new_figure(title=title)
     ax = figure.subplots()
     for name, look in looks(calibrations).items():
-        hit = calibrations[name].hit[np.argsort(-calibrations[name].probability, kind="stable")]
-        kept = np.unique(np.ceil(np.linspace(LEAST_KEPT, 1.0, 96) * hit.size).astype(int))
-        ax.plot(kept / hit.size, np.cumsum(hit)[kept - 1] / kept, color=look.color, linestyle=look.line, label=name)
+        # Only whole groups of equally probable recommendations are kept.
+        value, group, n = np.unique(-calibrations[name].probability, return_inverse=True, return_counts=True)
+        hits = np.bincount(group, weights=calibrations[name].hit, minlength=value.size)
+        share, accuracy = np.cumsum(n) / n.sum(), np.cumsum(hits) / np.cumsum(n)
+        drawn = share >= LEAST_KEPT
+        ax.plot(share[drawn], accuracy[drawn], color=look.color, linestyle=look.line, label=name)
     ax.set(xlabel="share of its recommendations that is kept", ylabel="share that were hits")
     for axis in (ax.xaxis, ax.yaxis):
         round_ticks(axis, share=True)
