@@ -35,8 +35,8 @@ def against(gap: Difference, other: str) -> str:
     """Return whether a method is ahead of another, and by how much.
 
     >>> against(Difference(-0.02, -0.03, -0.01), "EASE"), against(Difference(0.0, -0.01, 0.01), "EASE")
-    ('behind EASE by 2.00 points (1.00 to 3.00)', 'level with EASE (+0.00 points (-1.00 to +1.00))')
+    ('behind EASE by 2.00 points (1.00 to 3.00)', 'level with EASE: +0.00 points (-1.00 to +1.00)')
     """
     if gap.sign == 0:
-        return f"level with {other} ({points(gap, signed=True)})"
+        return f"level with {other}: {points(gap, signed=True)}"
     return f"{'ahead of' if gap.sign > 0 else 'behind'} {other} by {points(gap)}"

@@ -106,9 +106,12 @@ def smallest_cutoff(results: DataSetResults, method: str, accuracy: float) -> Cu
 
 
 def weights(results: DataSetResults) -> Iterator[Row]:
-    """Yield what the blend of Tastes and EASE has learned."""
-    for row in results.blends[BLEND]["weights"]:
-        yield {"data set": results.name, **row}
+    """Yield what the blend of Tastes and EASE has learned for lists as long as those here, or for the nearest."""
+    rows, k = results.blends[BLEND]["weights"], results.plan.data.remove
+    nearest = min((row["k"] for row in rows), key=lambda learned: abs(np.log(learned / k)))
+    for row in rows:
+        if row["k"] == nearest:
+            yield {"data set": results.name, **row}
 
 
 TABLES: tuple[Callable[[DataSetResults], Iterator[Row]], ...] = (
