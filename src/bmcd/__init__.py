@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from bmcd.evaluation.tune import tune
     from bmcd.exposure.rerank import rerank
     from bmcd.exposure.trade_off import trade_off
+    from bmcd.models.blend import Blend
     from bmcd.models.bmcd import BMCD
     from bmcd.models.load import load
     from bmcd.models.tastes import Tastes
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BMCD",
+    "Blend",
     "Clicks",
     "ClicksError",
     "Priors",
@@ -52,6 +54,7 @@ __all__ = [
 # Where each public name lives. They are loaded when first used, so that `import bmcd` costs next to nothing.
 _HOME = {
     "BMCD": "bmcd.models.bmcd",
+    "Blend": "bmcd.models.blend",
     "Clicks": "bmcd.clicks.table",
     "ClicksError": "bmcd.clicks.table",
     "Priors": "bmcd.sampling.priors",

@@ -14,6 +14,7 @@ from __future__ import annotations
 from typing import Any
 
 __all__ = [
+    "BlendError",
     "BmcdError",
     "BmcdWarning",
     "ClicksError",
@@ -77,6 +78,10 @@ class UnknownIdError(InputError, KeyError):
 
     def __str__(self) -> str:  # a plain KeyError would show its message in quotes
         return str(self.args[0])
+
+
+class BlendError(InputError):
+    """A model of a blend failed; the message says which, in which fold, and why."""
 
 
 class ConfigError(InputError):

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
-from bmcd.baselines.rival import Floats, Rival, check_number
+from bmcd.baselines.rival import Floats, Matrix, Rival, check_number
 
 
 class Diffusion(Rival):
@@ -31,6 +30,8 @@ class Diffusion(Rival):
     [['b', 0.25], ['a', 0.0]]
     """
 
+    _learned = ("weights_",)
+
     def __init__(self, mixing: float = 0.5) -> None:
         self.mixing = mixing
 
@@ -47,5 +48,5 @@ class Diffusion(Rival):
         given = sparse.diags_array(np.maximum(per_item, 1) ** -float(self.mixing))
         self.weights_ = sparse.csr_array(received @ flow @ given)
 
-    def _scores(self, rows: NDArray[np.int64]) -> Floats:
-        return np.asarray((self._clicked[rows] @ self.weights_.T).toarray())
+    def _scores_of(self, clicked: Matrix) -> Floats:
+        return np.asarray((clicked @ self.weights_.T).toarray())

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import linalg
 
-from bmcd.baselines.rival import Floats, Rival, check_number
+from bmcd.baselines.rival import Floats, Matrix, Rival, check_number
 
 
 class EASE(Rival):
@@ -29,6 +28,8 @@ class EASE(Rival):
     [['b', 0.5]]
     """
 
+    _learned = ("weights_",)
+
     def __init__(self, regularization: float = 200.0) -> None:
         self.regularization = regularization
 
@@ -43,5 +44,5 @@ class EASE(Rival):
         np.fill_diagonal(weights, 0.0)
         self.weights_ = weights
 
-    def _scores(self, rows: NDArray[np.int64]) -> Floats:
-        return np.asarray(self._clicked[rows] @ self.weights_)
+    def _scores_of(self, clicked: Matrix) -> Floats:
+        return np.asarray(clicked @ self.weights_)

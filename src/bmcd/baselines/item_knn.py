@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
 from bmcd.baselines.cosine import cosines, keep_nearest
-from bmcd.baselines.rival import Floats, Rival, check_count
+from bmcd.baselines.rival import Floats, Matrix, Rival, check_count
 
 
 class ItemKNN(Rival):
@@ -29,6 +28,8 @@ class ItemKNN(Rival):
     [['b', 0.8165]]
     """
 
+    _learned = ("similarity_",)
+
     def __init__(self, neighbours: int = 200) -> None:
         self.neighbours = neighbours
 
@@ -41,5 +42,5 @@ class ItemKNN(Rival):
         np.fill_diagonal(similarity, 0.0)  # an item is not its own neighbour
         self.similarity_: Floats = keep_nearest(similarity, self.neighbours, self._item_order)
 
-    def _scores(self, rows: NDArray[np.int64]) -> Floats:
-        return np.asarray(self._clicked[rows] @ self.similarity_.T)
+    def _scores_of(self, clicked: Matrix) -> Floats:
+        return np.asarray(clicked @ self.similarity_.T)

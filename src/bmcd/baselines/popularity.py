@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-from bmcd.baselines.rival import Floats, Rival
+from bmcd.baselines.rival import Floats, Matrix, Rival
 
 
 class Popularity(Rival):
@@ -19,8 +18,10 @@ class Popularity(Rival):
     ['c', 'b']
     """
 
+    _learned = ("counts_",)
+
     def _learn(self, seed: int, n_threads: int | None) -> None:
         self.counts_ = self._popularity
 
-    def _scores(self, rows: NDArray[np.int64]) -> Floats:
-        return np.tile(self.counts_, (len(rows), 1))
+    def _scores_of(self, clicked: Matrix) -> Floats:
+        return np.tile(self.counts_, (clicked.shape[0], 1))

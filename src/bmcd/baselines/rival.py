@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Self
 
 import numpy as np
@@ -21,10 +21,11 @@ Matrix = sparse.csr_array[Any]
 
 # How many scores are held at once: users are served in blocks, so that a large catalogue does not fill the memory.
 BLOCK_SCORES = 4_000_000
+SPARSE_PARTS = ("data", "indices", "indptr")
 
 
 class Rival(BaseEstimator, ABC):  # type: ignore[misc]
-    """A method that gives every user a score for every item; a new one needs only `_learn` and `_scores`.
+    """A method that gives everybody a score for every item; a new one needs only `_learn` and `_scores_of`.
 
     Attributes
     ----------
@@ -32,6 +33,8 @@ class Rival(BaseEstimator, ABC):  # type: ignore[misc]
     """
 
     clicks_: Clicks
+    _learned: tuple[str, ...] = ()
+    """The names of what it has learned, besides the clicks themselves."""
 
     def fit(
         self, clicks: Any, *, seed: int = 0, n_threads: int | None = None, progress: bool | None = None
@@ -53,12 +56,64 @@ class Rival(BaseEstimator, ABC):  # type: ignore[misc]
         self._check_settings()
         if hasattr(self, "clicks_"):
             del self.clicks_  # a fit that fails leaves a model that is not fitted
-        # Numbers, because the methods count clicks, and sums of booleans would be booleans.
-        self._clicked: Matrix = sparse.csr_array(clicks.matrix, dtype=np.float64)
-        self._popularity: Floats = clicks.per_item.astype(np.float64)
-        self._user_order, self._item_order = order_of_ids(clicks.users), order_of_ids(clicks.items)
+        self._prepare(clicks)
         self._learn(seed, n_threads)
         self.clicks_ = clicks
+        return self
+
+    def _prepare(self, clicks: Clicks) -> None:
+        # Numbers, because the methods count clicks, and sums of booleans would be booleans.
+        self._clicked: Matrix = clicks.matrix.astype(np.float64)
+        self._popularity: Floats = clicks.per_item.astype(np.float64)
+        self._user_order, self._item_order = order_of_ids(clicks.users), order_of_ids(clicks.items)
+
+    def scores_for(self, people: Clicks) -> Floats:
+        """Return the scores of anybody with clicks on the items it was fitted to, people x items.
+
+        Users it was fitted to get (nearly) what `recommend` gives them. ALS solves once more for their factors,
+        and for UserKNN they are neighbours of themselves.
+        """
+        self._check_fitted()
+        if people.n_items != self.clicks_.n_items:
+            raise InputError(
+                f"the clicks are on {people.n_items} items, but it was fitted to {self.clicks_.n_items}."
+            )
+        clicked: Matrix = people.matrix.astype(np.float64)
+        size = max(1, BLOCK_SCORES // self._width())
+        blocks = [self._scores_of(clicked[start : start + size]) for start in range(0, people.n_users, size)]
+        return np.concatenate([np.zeros((0, people.n_items)), *blocks])
+
+    def packed(self) -> dict[str, NDArray[Any]]:
+        """Return what it has learned as arrays, of which `restore` makes the model again."""
+        self._check_fitted()
+        arrays: dict[str, NDArray[Any]] = {}
+        for name in self._learned:
+            value = getattr(self, name)
+            if sparse.issparse(value):
+                arrays |= {f"{name}.{part}": np.asarray(getattr(value, part)) for part in SPARSE_PARTS}
+            else:
+                arrays[name] = np.asarray(value)
+        return arrays
+
+    def restore(self, clicks: Clicks, arrays: Mapping[str, NDArray[Any]]) -> Self:
+        """Take what `packed` gave, and the clicks; return self, or raise ValueError if it cannot be right."""
+        self._check_settings()
+        self._prepare(clicks)
+        if {name.partition(".")[0] for name in arrays} != set(self._learned):
+            raise ValueError(f"a {type(self).__name__} has learned {self._learned}, not {sorted(arrays)}")
+        for name in self._learned:
+            if name in arrays:
+                value: Any = arrays[name]
+                if value.dtype != np.float64 or not np.isfinite(value).all():
+                    raise ValueError(f"{name} must be finite numbers")
+            else:
+                data, indices, starts = (arrays[f"{name}.{part}"] for part in SPARSE_PARTS)
+                value = sparse.csr_array((data, indices, starts), shape=(clicks.n_items, clicks.n_items))
+                value.check_format(full_check=True)
+            setattr(self, name, value)
+        self.clicks_ = clicks
+        if self._scores_of(sparse.csr_array((1, clicks.n_items))).shape != (1, clicks.n_items):
+            raise ValueError(f"what the {type(self).__name__} has learned does not fit {clicks.n_items} items")
         return self
 
     def recommend(self, k: int = 10, users: Iterable[Any] | None = None, items: Iterable[Any] | None = None) -> Any:
@@ -114,8 +169,12 @@ class Rival(BaseEstimator, ABC):  # type: ignore[misc]
         """Learn from ``self._clicked``: users x items, 1 where there is a click."""
 
     @abstractmethod
+    def _scores_of(self, clicked: Matrix) -> Floats:
+        """Return the scores of people with these clicks, [person, item]; those of clicked items do not matter."""
+
     def _scores(self, rows: NDArray[np.int64]) -> Floats:
-        """Return the scores of the users in these rows, [row, item]; those of clicked items do not matter."""
+        """Return the scores of the users in these rows, [row, item]; some methods know more of them."""
+        return self._scores_of(self._clicked[rows])
 
     def _width(self) -> int:
         """Return how many numbers `_scores` holds for one user."""

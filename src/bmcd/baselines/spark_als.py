@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bmcd.baselines.factors import FactorRival
 from bmcd.baselines.rival import Floats
@@ -70,6 +71,11 @@ class SparkALS(FactorRival):
         n_users, n_items = self._clicked.shape
         self.user_factors_ = _dense(model.userFactors, n_users, self.factors)
         self.item_factors_ = _dense(model.itemFactors, n_items, self.factors)
+
+    def _penalty(self, n_clicks: NDArray[np.int64]) -> Floats:
+        return np.asarray(
+            np.maximum(self.regularization * n_clicks, 1e-9)
+        )  # without clicks there is nothing to solve
 
 
 def _dense(frame: Any, n: int, factors: int) -> Floats:

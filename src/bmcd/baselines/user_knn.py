@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bmcd.baselines.cosine import cosines, keep_nearest
-from bmcd.baselines.rival import Floats, Rival, check_count
+from bmcd.baselines.rival import Floats, Matrix, Rival, check_count
 
 
 class UserKNN(Rival):
@@ -36,9 +36,15 @@ class UserKNN(Rival):
     def _learn(self, seed: int, n_threads: int | None) -> None:
         return  # it needs nothing but the clicks themselves
 
+    def _scores_of(self, clicked: Matrix) -> Floats:
+        return self._from_nearest(cosines(clicked, self._clicked))
+
     def _scores(self, rows: NDArray[np.int64]) -> Floats:
         similarity = cosines(self._clicked[rows], self._clicked)
         similarity[np.arange(len(rows)), rows] = 0.0  # a user is not their own neighbour
+        return self._from_nearest(similarity)
+
+    def _from_nearest(self, similarity: Floats) -> Floats:
         return np.asarray(keep_nearest(similarity, self.neighbours, self._user_order) @ self._clicked)
 
     def _width(self) -> int:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -20,6 +22,7 @@ from bmcd.prediction.cutoffs import cutoff_for, cutoff_table
 from bmcd.prediction.predictor import DRAWS
 from bmcd.prediction.top_k import Lists, check_k, recommendation_frame
 from bmcd.prediction.truth import read_truth, was_clicked
+from bmcd.sampling import store
 from bmcd.sampling.diagnostics import Verdict
 from bmcd.sampling.draws import ChainDraws
 from bmcd.simulation import Simulation
@@ -27,7 +30,7 @@ from bmcd.simulation import Simulation
 Floats = NDArray[np.float64]
 
 
-class ProbabilityModel(BaseEstimator):  # type: ignore[misc]
+class ProbabilityModel(BaseEstimator, ABC):  # type: ignore[misc]
     """A recommender whose answers are probabilities. A model of this kind sets `clicks_` and `_answers` in its fit.
 
     Attributes
@@ -184,6 +187,25 @@ class ProbabilityModel(BaseEstimator):  # type: ignore[misc]
         for block, predicted in self._answers.predictions(clicks, rows, check_k(k), options):
             yield clicks.users[rows[block]], predicted
 
+    def law_of_next_click(
+        self, people: Clicks, *, max_draws: int | None = DRAWS, n_threads: int | None = None
+    ) -> tuple[Floats, Floats]:
+        """Return the law of the next click of anybody with clicks on the model's items, and its Monte Carlo error.
+
+        Both are people x items, in the order of `clicks_`; the law is 0 for clicked items.
+        """
+        options = Options(max_draws, n_threads, False)
+        self.check_fitted()
+        blocks = [predicted for _, predicted in self._answers.predictions(people, None, 1, options)]
+        nothing = np.zeros((0, people.n_items))
+        law, mcse = ([nothing, *(getattr(block, name) for block in blocks)] for name in ("probability", "mcse"))
+        return np.concatenate(law), np.concatenate(mcse)
+
+    def memberships_of(self, people: Clicks, *, max_draws: int | None = DRAWS) -> Floats:
+        """Return `memberships` of anybody with clicks on the model's items, as an array."""
+        self.check_fitted()
+        return self._answers.memberships(people, Options(max_draws, None, False))
+
     def memberships(
         self, users: Iterable[Any] | None = None, *, max_draws: int | None = DRAWS, n_threads: int | None = None
     ) -> Any:
@@ -246,6 +268,18 @@ class ProbabilityModel(BaseEstimator):  # type: ignore[misc]
         """What each cluster is like, the largest first: `print` it, or take `to_frame()`."""
         self.check_fitted()
         return self._answers.clusters()
+
+    def save(self, path: str | Path, *, clicks: bool = True) -> None:
+        """Write everything that was learned to one file, which `bmcd.load` opens.
+
+        With ``clicks=False`` nothing about single users is in the file: such a model can serve `recommend_for`, but
+        not `recommend`.
+        """
+        store.write(path, *self.packed(clicks=clicks))
+
+    @abstractmethod
+    def packed(self, *, clicks: bool = True) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """Return header and arrays of the file that `save` writes."""
 
     def check_fitted(self) -> Self:
         """Return the model itself, or raise scikit-learn's `NotFittedError`."""

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import clone
 
 from bmcd.clicks.table import Clicks
 from bmcd.clusters.choose import ClusterChoice, choose_n_clusters
@@ -17,7 +18,7 @@ from bmcd.prediction.explanation import Explanation, explain
 from bmcd.prediction.mixture_answers import MixtureAnswers
 from bmcd.prediction.predictor import DRAWS
 from bmcd.prediction.top_k import check_k
-from bmcd.sampling import diagnostics, store
+from bmcd.sampling import diagnostics
 from bmcd.sampling.draws import Draws
 from bmcd.sampling.posterior import sample_posterior
 from bmcd.sampling.priors import Priors
@@ -208,17 +209,17 @@ class BMCD(ProbabilityModel):
         """Return the draws as ArviZ's DataTree, see `bmcd.sampling.diagnostics.to_arviz`."""
         return diagnostics.to_arviz(self.check_fitted().draws_, self.clicks_.items.tolist())
 
-    def save(self, path: str | Path, *, clicks: bool = True) -> None:
-        """Write everything that was learned to one file, which `bmcd.load` opens.
-
-        With ``clicks=False`` nothing about single users is in the file: such a model can serve `recommend_for`, but
-        not `recommend`.
-        """
+    def packed(self, *, clicks: bool = True) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """Return header and arrays of the file that `save` writes."""
         draws = self.check_fitted().draws_
         names = ("n_clusters", "alpha_update", "ranks_move")
-        options = {name: getattr(self, name) for name in names}
-        header, arrays = pack_mixture(draws, self.clicks_, options, with_users=clicks)
-        store.write(path, header, arrays)
+        return pack_mixture(draws, self.clicks_, {name: getattr(self, name) for name in names}, with_users=clicks)
+
+    def with_choice(self) -> BMCD:
+        """Return a model that is not fitted, with the number of clusters that "auto" has chosen."""
+        model: BMCD = clone(self)
+        model.set_params(n_clusters=self.check_fitted().n_clusters_)
+        return model
 
     @classmethod
     def restored(cls, header: Mapping[str, Any], arrays: Mapping[str, Any]) -> BMCD:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from bmcd.errors import StoreError
+from bmcd.models.blend import Blend
 from bmcd.models.bmcd import BMCD
 from bmcd.models.tastes import Tastes
 from bmcd.sampling import store
 
-Model = BMCD | Tastes
-MODELS: dict[str, type[BMCD] | type[Tastes]] = {"bmcd": BMCD, "tastes": Tastes}
+Model = BMCD | Tastes | Blend
+MODELS: dict[str, type[BMCD] | type[Tastes] | type[Blend]] = {"bmcd": BMCD, "tastes": Tastes, "blend": Blend}
 
 
 def load(path: str | Path) -> Model:

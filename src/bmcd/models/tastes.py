@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import clone
 
 from bmcd.clicks.table import Clicks
 from bmcd.errors import InputError
@@ -19,10 +20,9 @@ from bmcd.prediction.explanation import TasteExplanation
 from bmcd.prediction.predictor import DRAWS
 from bmcd.prediction.taste_answers import TasteAnswers
 from bmcd.prediction.top_k import check_k
-from bmcd.sampling import store
 from bmcd.sampling.run import Run
 from bmcd.sampling.tastes import diagnostics
-from bmcd.sampling.tastes.draws import TasteDraws, sample_tastes
+from bmcd.sampling.tastes.draws import TasteDraws, read_priors, sample_tastes
 from bmcd.sampling.tastes.priors import TastePriors
 from bmcd.system.progress import tell
 
@@ -178,14 +178,16 @@ class Tastes(ProbabilityModel):
         """Return the draws as ArviZ's DataTree."""
         return diagnostics.to_arviz(self.check_fitted().draws_, np.asarray(self.clicks_.items))
 
-    def save(self, path: str | Path, *, clicks: bool = True) -> None:
-        """Write everything that was learned to one file, which `bmcd.load` opens.
+    def packed(self, *, clicks: bool = True) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """Return header and arrays of the file that `save` writes."""
+        return pack_tastes(self.check_fitted().draws_, self.clicks_, self.n_tastes, with_users=clicks)
 
-        With ``clicks=False`` nothing about single users is in the file: such a model can serve `recommend_for`, but
-        not `recommend`.
-        """
-        header, arrays = pack_tastes(self.check_fitted().draws_, self.clicks_, self.n_tastes, with_users=clicks)
-        store.write(path, header, arrays)
+    def with_choice(self) -> Tastes:
+        """Return a model that is not fitted, with the tastes and the concentration that "auto" has chosen."""
+        model: Tastes = clone(self)
+        priors = read_priors(self.check_fitted().draws_.problem.options)
+        model.set_params(n_tastes=self.n_tastes_, priors=priors)
+        return model
 
     @classmethod
     def restored(cls, header: Mapping[str, Any], arrays: Mapping[str, Any]) -> Tastes:

@@ -1,0 +1,217 @@
+"""The answers of a blend: scores of its models, then rates, then the race for the next k."""
+
+# mypy: disable-error-code="no-untyped-def"
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+from bmcd.blending.features import Scale, Scores
+from bmcd.blending.parts import part_scores
+from bmcd.blending.rule import Rule
+from bmcd.clicks.table import Clicks
+from bmcd.clusters.summary import ClusterSummaries
+from bmcd.errors import InputError
+from bmcd.prediction.answers import Answers, Floats, Options, Predictions
+from bmcd.prediction.race import race_corrected
+from bmcd.prediction.top_k import clicked_mask
+from bmcd.sampling.diagnostics import State, Verdict
+from bmcd.system.progress import counting
+
+# Users in one block, and numbers in its features.
+BLOCK, BLOCK_SIZE = 512, 2**23
+# How bad the state of a chain is: a blend is as good as the worst of its models.
+STATES: tuple[State, ...] = ("converged", "too short", "stopped", "not converged")
+
+
+@numba.njit(cache=True, nogil=True)
+def race_rows(log_rates, free, k, probability, slope):
+    """Write the probabilities of the free items of each row, and how they change with the logarithm of the rate."""
+    n_rows, n_items = log_rates.shape
+    rates, out, numbers = np.empty(n_items), np.empty(n_items), np.empty(n_items, np.int64)
+    for row in range(n_rows):
+        n, largest = 0, -math.inf
+        for i in range(n_items):
+            if free[row, i]:
+                numbers[n] = i
+                n += 1
+                largest = max(largest, log_rates[row, i])
+        if n <= k:  # all that is left is among the next k
+            for j in range(n):
+                probability[row, numbers[j]] = 1.0
+            continue
+        total = 0.0
+        for j in range(n):
+            rates[j] = math.exp(log_rates[row, numbers[j]] - largest)
+            total += rates[j]
+        for j in range(n):
+            rates[j] /= total
+        t = 1.0
+        if k == 1:
+            out[:n] = rates[:n]  # exact
+        else:
+            t = race_corrected(rates[:n], float(k), float(k), out[:n])
+        for j in range(n):
+            probability[row, numbers[j]] = min(max(out[j], 0.0), 1.0)
+            slope[row, numbers[j]] = rates[j] * (1.0 - rates[j] if k == 1 else t * math.exp(-rates[j] * t))
+
+
+@dataclass(frozen=True)
+class PartOfBlend:
+    """What one model adds to a probability."""
+
+    model: str
+    place: int
+    """Where it has the item among those the user has not clicked; 1 is best."""
+    factor: float
+    """By how much it raises (above 1) or lowers the rate of the item, against the user's other items."""
+
+
+@dataclass(frozen=True)
+class BlendExplanation:
+    """Why `probability` is what it is; `print` it."""
+
+    user: Any
+    item: Any
+    title: str
+    k: int
+    n_clicked: int
+    probability: float
+    mcse: float
+    models: tuple[PartOfBlend, ...]
+    """The largest factor first. The factors multiply to the rate of the item, before the map by ranks."""
+
+    def __str__(self) -> str:
+        who = "someone" if self.user is None else f"user {self.user}"
+        what = self.title[:1].upper() + self.title[1:]
+        clicks = f"{self.n_clicked} click{'' if self.n_clicked == 1 else 's'}"
+        lines = [
+            f"{what} is among the next {self.k} of {who}, who has {clicks}, with probability "
+            f"{self.probability:.1%} (+- {self.mcse:.1%})."
+        ]
+        lines += [
+            f"- {part.model} has it at rank {part.place}: its rate is {part.factor:.2g} times that of the user's "
+            "average item"
+            for part in self.models
+        ]
+        return "\n".join(lines)
+
+
+class BlendAnswers(Answers):
+    """Answers of a blend of fitted models. ``scales`` are those of the models, None for those with a law."""
+
+    def __init__(
+        self, clicks: Clicks, models: Mapping[str, Any], scales: tuple[Scale | None, ...], rule: Rule
+    ) -> None:
+        super().__init__(clicks)
+        self.models, self.scales, self.rule = models, scales, rule
+
+    def verdict(self) -> Verdict:
+        """Return whether the models have settled, in words; one that is not sampled always has."""
+        rule = self.rule
+        text = [f"The weights were learnt from {rule.n_clicks:,} held-out clicks of {rule.n_users:,} users."]
+        state: State = "converged"
+        advice: list[str] = []
+        for name, model in self.models.items():
+            if hasattr(model, "verdict_"):
+                of = model.verdict_
+                text.append(f"{name}: {of.text}")
+                advice += [f"{name}: {line}" for line in of.advice]
+                state = max(state, of.state, key=STATES.index)
+        return Verdict(state, " ".join(text), tuple(advice))
+
+    def clusters(self) -> ClusterSummaries:
+        """Return the clusters of the first model that has some."""
+        clusters: ClusterSummaries = self._grouping("clusters").clusters_
+        return clusters
+
+    def memberships(self, people: Clicks, options: Options) -> Floats:
+        """Return those of the first model that has clusters."""
+        weight: Floats = self._grouping("memberships").memberships_of(people, max_draws=options.max_draws)
+        return weight
+
+    def predictions(
+        self, people: Clicks, rows: NDArray[np.int64] | None, k: int, options: Options
+    ) -> Iterator[tuple[NDArray[np.int64], Predictions]]:
+        """Yield predictions block by block; see `Answers.predictions`."""
+        chosen = np.arange(people.n_users) if rows is None else rows
+        size = max(1, min(BLOCK, BLOCK_SIZE // (people.n_items * self.rule.weights.shape[1])))
+        with counting(options.progress, "users", len(chosen)) as show:
+            for first in range(0, len(chosen), size):
+                block = np.arange(first, min(first + size, len(chosen)))
+                some = people.of_users(chosen[block])
+                yield block, self._predict(some, k, rows is not None, options.n_threads)
+                show(int(block[-1]) + 1)
+
+    def explain(
+        self, person: Clicks, column: int, k: int, known: bool
+    ) -> tuple[float, float, tuple[PartOfBlend, ...]]:
+        """Return the probability of an item for one person, its Monte Carlo error, and what each model adds."""
+        predicted = self._predict(person, k, known, 1)
+        scores = self._scores(person, known, 1)
+        features = self.rule.features(scores, self.scales, person.per_user)[0]
+        free = ~clicked_mask(person.matrix, np.arange(1))[0]
+        weights, _ = self.rule.at(k)
+        parts = []
+        for name, given, columns in zip(self.models, scores, self.rule.features_by_model(), strict=True):
+            own = features[:, columns] @ weights[columns]
+            place = 1 + int((given.values[0, free] > given.values[0, column]).sum())
+            parts.append(PartOfBlend(name, place, float(np.exp(own[column]) / np.exp(own[free]).mean())))
+        parts.sort(key=lambda part: -part.factor)
+        return float(predicted.probability[0, column]), float(predicted.mcse[0, column]), tuple(parts)
+
+    def _predict(self, people: Clicks, k: int, known: bool, n_threads: int | None) -> Predictions:
+        scores = self._scores(people, known, n_threads)
+        free = ~clicked_mask(people.matrix, np.arange(people.n_users))
+        features = self.rule.features(scores, self.scales, people.per_user)
+        log_rates = self.rule.log_rates(features, free, k)
+        tie_breaker = -log_rates
+        if self.rule.is_law == (False,):  # the order of a single score is kept
+            tie_breaker = -scores[0].values
+            log_rates = never_falling(log_rates, scores[0].values)
+        probability, slope = np.zeros_like(log_rates), np.zeros_like(log_rates)
+        race_rows(log_rates, free, k, probability, slope)
+        return Predictions(probability, slope * self._relative_error(scores, people, k), tie_breaker)
+
+    def _scores(self, people: Clicks, known: bool, n_threads: int | None) -> list[Scores]:
+        return [
+            part_scores(name, model, people, known=known, n_threads=n_threads)
+            for name, model in self.models.items()
+        ]
+
+    def _relative_error(self, scores: list[Scores], people: Clicks, k: int) -> Floats:
+        """Return the Monte Carlo standard error of the logarithms of the rates, [person, item]."""
+        weights, _ = self.rule.at(k)
+        square = np.zeros((people.n_users, people.n_items))
+        activity = self.rule.activity.of(people.per_user)[:, None]
+        for given, columns in zip(scores, self.rule.features_by_model(), strict=True):
+            if given.relative_error is not None:
+                slope, more = weights[columns]
+                square += ((slope + more * activity) * given.relative_error) ** 2
+        return np.sqrt(square)
+
+    def _grouping(self, what: str) -> Any:
+        """Return the first model that has clusters, or an error."""
+        for model in self.models.values():
+            if hasattr(model, "memberships_of"):
+                return model
+        raise InputError(f"no model of this blend has {what}: {', '.join(self.models)}. BMCD and Tastes have.")
+
+
+def never_falling(log_rates: Floats, score: Floats) -> Floats:
+    """Return log rates that never fall where the score rises: each is at least that of every lower score.
+
+    >>> never_falling(np.array([[3.0, 1.0, 2.0]]), np.array([[0.1, 0.3, 0.2]])).tolist()
+    [[3.0, 3.0, 3.0]]
+    """
+    order = np.argsort(score, axis=1, kind="stable")
+    rising = np.maximum.accumulate(np.take_along_axis(log_rates, order, axis=1), axis=1)
+    out = np.empty_like(log_rates)
+    np.put_along_axis(out, order, rising, axis=1)
+    return out
