@@ -6,6 +6,7 @@ import copy
 import inspect
 import json
 import time
+import warnings
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -21,7 +22,7 @@ from bmcd.blending.parts import gives_law, part_scores
 from bmcd.blending.rule import Activity, stack_features
 from bmcd.clicks.folds import Fold, click_folds
 from bmcd.clicks.table import Clicks
-from bmcd.errors import BlendError, BmcdError, InputError, Interrupted
+from bmcd.errors import BlendError, BmcdError, FitWarning, InputError, Interrupted
 from bmcd.prediction.top_k import clicked_mask
 from bmcd.sampling import store
 from bmcd.system.progress import clock, tell
@@ -133,7 +134,10 @@ class _Work:
             )
         options = {key: value for key, value in options.items() if takes_any or key in takes}
         try:
-            fitted = unfitted(model).fit(clicks, **options | dict(run.fit_options.get(name, {})))
+            with warnings.catch_warnings():
+                if number is not None:  # what is wrong with all of them is said of the fit to all clicks
+                    warnings.simplefilter("ignore", FitWarning)
+                fitted = unfitted(model).fit(clicks, **options | dict(run.fit_options.get(name, {})))
         except BmcdError as error:
             raise BlendError(f"{name} failed, fitted {where}: {error}") from error
         except Exception as error:
