@@ -30,8 +30,13 @@ def evaluate(
         int | None, typer.Option(min=0, help="How many items are popular, not rare; by default a fifth.")
     ] = None,
     hit_rate: Annotated[
-        float | None, typer.Option(min=0.0, max=1.0, help="Find the cut-off with which this share are hits.")
+        float | None,
+        typer.Option(min=0.0, max=1.0, help="Find the cut-off with which at least this share are hits."),
     ] = None,
+    confidence: Annotated[
+        float,
+        typer.Option(min=0.0, max=0.9999, help="How sure that must be for other users; 0: only for these."),
+    ] = 0.95,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Write the measures to a .csv, .parquet or .json file.")
     ] = None,
@@ -57,14 +62,15 @@ def evaluate(
     layout = Layout(user_column, item_column, delimiter, encoding, missing)
     truth = as_known(layout.read_aloud(test), fitted.clicks_, ignore_unknown)
     found = bmcd.evaluate(fitted.recommend(k, n_threads=threads), fitted.clicks_, truth, k=k, n_popular=popular)
-    calibration = found.calibration
-    assert calibration is not None  # BMCD gives probabilities
-    cutoff = None if hit_rate is None else calibration.cutoff_for(hit_rate)
+    cutoff = None
+    if hit_rate is not None:
+        cutoff = fitted.choose_cutoff(truth, hit_rate, k, confidence=confidence or None, n_threads=threads)
     table = found.to_frame(level=0.95)
     if target is not None:
         write_frame(table, target)
     if as_json:
-        chosen = {} if hit_rate is None else {"hit_rate": hit_rate, "min_probability": cutoff}
+        asked = {"hit_rate": hit_rate, "confidence": confidence, "min_probability": cutoff}
+        chosen = {} if hit_rate is None else asked
         print_json({"model": model, "test": test, "file": output, **found.to_dict(), **chosen})
         return
     if target is not None:
@@ -72,7 +78,10 @@ def evaluate(
     else:
         _print(found, table)
     if cutoff is not None:
-        say(f"To be right {hit_rate:.0%} of the time: bmcd recommend {model} -k {k} --min-probability {cutoff:.4f}")
+        sure = f" ({confidence:.0%} sure)" if confidence else " (on these clicks)"
+        say(
+            f"To be right {hit_rate:.0%} of the time{sure}: bmcd recommend {model} -k {k} --min-probability {cutoff:.4f}"
+        )
 
 
 def _print(found: Any, table: Any) -> None:
