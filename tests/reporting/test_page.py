@@ -7,8 +7,8 @@ import pytest
 import bmcd
 
 ORDER = [
-    *("summary", "data", "convergence", "groups", "calibration"),
-    *("cutoff", "comparison", "exposure", "users", "method"),
+    *("summary", "calibration", "cutoff", "comparison", "exposure"),
+    *("groups", "users", "data", "convergence", "method"),
 ]
 
 

@@ -3,6 +3,7 @@ from types import SimpleNamespace
 import pytest
 
 from bmcd.reporting import sentences
+from bmcd.reporting.settled import convergence
 from bmcd.sampling.diagnostics import Verdict
 
 
@@ -28,7 +29,7 @@ def test_shares_have_the_digits_that_a_reader_needs():
 def test_every_state_of_the_chains_has_its_words(state, n_chains, n_draws, start):
     draws = SimpleNamespace(n_chains=n_chains, n_draws=n_draws)
     model = SimpleNamespace(verdict_=Verdict(state, "In numbers."), draws_=draws)
-    assert sentences.convergence(SimpleNamespace(model=model)).startswith(start)
+    assert convergence(SimpleNamespace(model=model)).startswith(start)
 
 
 @pytest.mark.parametrize(

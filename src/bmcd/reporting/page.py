@@ -37,7 +37,8 @@ def captioned(figure: Figure, name: str, caption: str) -> Html:
 def make_page(results: Results, title: str, sections: Sequence[Section]) -> str:
     """Return the page as one HTML text that needs nothing else."""
     clicks = results.clicks
-    sizes = f"{clicks.n_users:,} users, {clicks.n_items:,} items, {n_groups(results)} of users"
+    sizes = f"{clicks.n_users:,} users, {clicks.n_items:,} items"
+    sizes += f", {n_groups(results)} of users" if results.grouping else ""
     links = [tag("li", tag("a", section.title, href=f"#{section.id}")) for section in sections]
     header = tag("header", tag("h1", title), tag("p", sizes), tag("nav", tag("ul", links), aria_label="Contents"))
     main = tag("main", [tag("section", tag("h2", title), body, id=name) for name, title, body in sections])

@@ -43,7 +43,7 @@ def report(
     Parameters
     ----------
     model
-        A fitted `BMCD` or `Tastes`.
+        A fitted `BMCD`, `Tastes` or `Blend`; of a blend the models it is made of are compared with it as well.
     train
         The clicks it was fitted to; by default those it knows.
     test

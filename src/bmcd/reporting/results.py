@@ -16,7 +16,10 @@ from bmcd.errors import InputError, InputTypeError
 from bmcd.evaluation import Calibration, Comparison, Evaluation, Interval, ItemCounts, compare
 from bmcd.evaluation.compare import check_fitted_to
 from bmcd.evaluation.evaluate import count_popular
-from bmcd.models.load import Model
+from bmcd.models.blend import Blend
+from bmcd.models.bmcd import BMCD
+from bmcd.models.load import Model, sampled_models
+from bmcd.models.tastes import Tastes
 from bmcd.prediction.top_k import Lists, check_k
 from bmcd.reporting.example_users import ExampleUser, choose_example_users
 
@@ -109,6 +112,8 @@ class Results:
     by_k: tuple[ResultsForK, ...]
     rivals: tuple[str, ...]
     """Names of the rivals; none without a test."""
+    parts: Mapping[str, str]
+    """The models of a blend and what each is called among its rivals; none without a test."""
     rivals_are_default: bool
     n_popular: int
     examples: tuple[ExampleUser, ...]
@@ -117,6 +122,16 @@ class Results:
     def titles(self) -> list[str]:
         """What each item is called: its title, or "item" and its id."""
         return [self.clicks.title_of(column) for column in range(self.clicks.n_items)]
+
+    @property
+    def grouping(self) -> BMCD | Tastes | None:
+        """The model whose groups are shown: itself, or the first of a blend that has some."""
+        return next(iter(sampled_models(self.model).values()), None)
+
+    @property
+    def others(self) -> tuple[str, ...]:
+        """Names of all that the model is compared with: the models it is made of, then its rivals."""
+        return (*self.parts.values(), *self.rivals)
 
     @property
     def test_clicks(self) -> NDArray[np.int64]:
@@ -151,11 +166,15 @@ def gather_results(
     clicks = _check_clicks(model, train, test)
     ks = choose_k(model, k)
     popular = count_popular(n_popular, clicks.n_items)
-    others = default_rivals() if rivals is None else dict(rivals)
-    name = type(model).__name__
+    name, made_of = type(model).__name__, dict(model.models_) if isinstance(model, Blend) else {}
+    # A default rival that is also part of a blend would be the same method with worse settings.
+    left_out = {type(part) for part in made_of.values()}
+    defaults = {key: rival for key, rival in default_rivals().items() if type(rival) not in left_out}
+    others = defaults if rivals is None else dict(rivals)
+    parts = {part: f"{part} alone" if part in (name, *others) else part for part in made_of}
     if name in others:
         raise InputError(f"a rival is called {name!r}, which is the model's own name here. Give it another.")
-    models, by_k = {name: model, **others}, []
+    models, by_k = {name: model, **{parts[part]: made_of[part] for part in parts}, **others}, []
     for number in ks:
         lists = model.lists(number, n_threads=n_threads, progress=False)
         if test is None:
@@ -169,8 +188,9 @@ def gather_results(
             by_k.append(ResultsForK(name, number, lists, evaluation.items, compared, *cutoffs))
         show_share(len(by_k) / len(ks))
     examples = choose_example_users(model, clicks, test, by_k[0].lists, users)
-    names = tuple(others) if test is not None else ()
-    return Results(model, clicks, test, tuple(by_k), names, rivals is None, popular, examples)
+    if test is None:
+        return Results(model, clicks, test, tuple(by_k), (), {}, rivals is None, popular, examples)
+    return Results(model, clicks, test, tuple(by_k), tuple(others), parts, rivals is None, popular, examples)
 
 
 def default_rivals() -> dict[str, Any]:
@@ -186,7 +206,7 @@ def choose_k(model: Model, k: int | Iterable[int] | None) -> list[int]:
 
     A model with another distance than the footrule knows only the k that were counted in its fit.
     """
-    clicks, options = model.clicks_, model.draws_.problem.options
+    clicks, options = model.clicks_, {} if isinstance(model, Blend) else model.draws_.problem.options
     most = clicks.n_items - int(clicks.per_user.min())
     if most < 1:
         raise InputError("every user has clicked every item: there is nothing to recommend.")
@@ -238,7 +258,9 @@ def choose_cutoffs(calibration: Calibration, lists: Lists) -> tuple[tuple[Cutoff
 def _check_clicks(model: Model, train: Clicks | None, test: Clicks | None) -> Clicks:
     """Return the clicks to report on; refuse what no report can be made of."""
     if not isinstance(model, Model):
-        raise InputTypeError(f"a report is about BMCD or Tastes, not {type(model).__name__}: pass it as a rival.")
+        raise InputTypeError(
+            f"a report is about BMCD, Tastes or Blend, not {type(model).__name__}: pass it as a rival."
+        )
     for name, clicks, which in (("train", train, "it was fitted to"), ("test", test, "kept aside")):
         if clicks is not None and not isinstance(clicks, Clicks):
             raise InputTypeError(f"{name} must be the Clicks {which}, or None, not {type(clicks).__name__}.")

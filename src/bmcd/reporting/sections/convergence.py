@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from bmcd.reporting import sentences
 from bmcd.reporting.markup import bullets, tag
 from bmcd.reporting.page import Section
 from bmcd.reporting.results import Results
+from bmcd.reporting.settled import convergence
 
 
 def section(results: Results) -> Section:
     """Return the verdict in words, then in numbers, then what to do."""
     verdict = results.model.verdict_
     body = [
-        tag("p", sentences.convergence(results), cls=f"verdict {'good' if verdict.converged else 'warning'}"),
+        tag("p", convergence(results), cls=f"verdict {'good' if verdict.converged else 'warning'}"),
         tag("p", verdict.text, cls="note"),
         bullets(verdict.advice) if verdict.advice else None,
     ]

@@ -23,9 +23,11 @@ NOTE = (
 )
 
 
-def section(results: Results) -> Section:
-    """Return a card for each group or taste, then their sizes as a table and as a figure."""
-    clusters, word = results.model.clusters_, group_word(results)
+def section(results: Results) -> Section | None:
+    """Return a card for each group or taste, then their sizes as a table and as a figure; None without any."""
+    if results.grouping is None:
+        return None
+    clusters, word = results.grouping.clusters_, group_word(results)
     titles = dict(zip(results.clicks.items.tolist(), results.titles, strict=True))
 
     def list_items(ranked: Sequence[RankedItem]) -> Html:
