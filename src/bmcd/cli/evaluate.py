@@ -43,7 +43,7 @@ def evaluate(
     truth = as_known(bmcd.read_clicks(test, user_column, item_column), fitted.clicks_)
     found = bmcd.evaluate(fitted.recommend(k, n_threads=threads), fitted.clicks_, truth, k=k, n_popular=popular)
     calibration = found.calibration
-    assert calibration is not None  # BMCD gives probabilities
+    assert calibration is not None  # these models give probabilities
     cutoff = None if hit_rate is None else calibration.cutoff_for(hit_rate)
     table = found.to_frame(level=0.95)
     if target is not None:

@@ -7,19 +7,19 @@ import sys
 import time
 import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from bmcd.cli.blends import FOLDS, PARTS, make_blend, parsed_parts
 from bmcd.cli.choosing import chosen_clusters, parsed_clusters
-from bmcd.cli.errors import as_options
-from bmcd.cli.names import Distance, ModelName, RankScale, SamplerName, Start
-from bmcd.cli.output import MODELS, check_output, file_size, plain, print_json, rows_of, say
+from bmcd.cli.fitted import facts, is_finished, remove_checkpoint, tell_fitted
+from bmcd.cli.names import Distance, ModelName, PartName, RankScale, SamplerName, Start
+from bmcd.cli.output import MODELS, check_output, plain, print_json, rows_of, say
 from bmcd.errors import FitWarning, Interrupted
 
 if TYPE_CHECKING:
     from bmcd.clicks.table import Clicks
-    from bmcd.models.load import Model
 
 # Where an option stands in --help.
 DATA, MODEL, RUN = "Data", "Model", "Run"
@@ -62,11 +62,26 @@ def fit(
     ] = None,
     model: Annotated[
         ModelName,
-        typer.Option(rich_help_panel=MODEL, help="bmcd: one cluster per user; tastes: several, for real logs."),
+        typer.Option(rich_help_panel=MODEL, help="bmcd: one cluster a user; tastes: several; blend: see --blend."),
     ] = ModelName.bmcd,
     tastes: Annotated[
-        str, typer.Option(rich_help_panel=MODEL, help="For --model tastes: how many; a number, or auto.")
+        str, typer.Option(rich_help_panel=MODEL, help="How many tastes (--model tastes, blend): a number, or auto.")
     ] = "40",
+    blend: Annotated[
+        str | None,
+        typer.Option(
+            rich_help_panel=MODEL,
+            help=f"For --model blend: what to blend, of {', '.join(PartName)}. By default {PARTS}. EASE is tuned.",
+        ),
+    ] = None,
+    folds: Annotated[
+        int | None,
+        typer.Option(
+            rich_help_panel=MODEL,
+            min=2,
+            help=f"For --model blend: parts into which clicks are dealt to weigh the models. By default {FOLDS}.",
+        ),
+    ] = None,
     clusters: Annotated[
         str,
         typer.Option(
@@ -144,10 +159,12 @@ def fit(
     began = time.monotonic()
     candidates = parsed_clusters(clusters)
     n_tastes = _parsed_tastes(tastes)
-    if model is ModelName.tastes:
-        if sampler is SamplerName.paper or count_k is not None:
-            raise typer.BadParameter("--sampler paper and --count-k are for --model bmcd.")
-    elif distance is not Distance.footrule:
+    if model is not ModelName.bmcd and (sampler is SamplerName.paper or count_k is not None):
+        raise typer.BadParameter("--sampler paper and --count-k are for --model bmcd.")
+    if model is not ModelName.blend and (blend is not None or folds is not None):
+        raise typer.BadParameter("--blend and --folds are for --model blend.")
+    parts = parsed_parts(PARTS if blend is None else blend, candidates, distance, no_clicks)
+    if model is ModelName.bmcd and distance is not Distance.footrule:
         if sampler is SamplerName.exact:
             raise typer.BadParameter(f"--distance {distance.value} needs --sampler paper.")
         if not isinstance(candidates, int):
@@ -158,8 +175,12 @@ def fit(
     inputs = [Path(clicks), titles]
     target = check_output(output, MODELS, but_not=inputs)
     kept = target.with_name(target.name + ".checkpoint")
-    if checkpoint is not None:
+    if checkpoint is not None and model is ModelName.blend and checkpoint.is_dir():
+        kept = checkpoint
+    elif checkpoint is not None:
         kept = check_output(checkpoint, (checkpoint.suffix.lower(),), [*inputs, output])
+
+    import bmcd
 
     data = _read(clicks, user_column, item_column, titles, title_column, delimiter, text_ids)
     if most_clicked is not None:
@@ -185,27 +206,30 @@ def fit(
             if not as_json:
                 say(f"{choice['reason']}\n")
         options: dict[str, Any] = {"distance": distance.value, "rank_scale": rank_scale.value}
-        if model is ModelName.tastes:
-            fitted = _fitted(data, "Tastes", {"n_tastes": n_tastes, **options}, run)
+        if model is ModelName.blend:
+            given = {"n_tastes": n_tastes, "n_clusters": candidates, **options}
+            made, run, choice = make_blend(data, parts, FOLDS if folds is None else folds, given, run)
+            if not as_json:
+                say(f"{choice['reason']}\n")
+            fitted = _fitted(data, made, run)
+        elif model is ModelName.tastes:
+            fitted = _fitted(data, bmcd.Tastes(n_tastes=n_tastes, **options), run)
             choice = None if fitted.choice_ is None else _told(fitted.choice_)
         else:
             options |= {"n_clusters": choice["recommended"] if choice else candidates}
             options |= {"sampler": sampler.value, "start": start.value}
-            fitted = _fitted(data, "BMCD", options, {**run, "count_k": counted})
+            fitted = _fitted(data, bmcd.BMCD(**options), {**run, "count_k": counted})
     except KeyboardInterrupt as stop:
         raise KeyboardInterrupt(_how_to_go_on(stop, kept)) from stop
     fitted.save(target, clicks=not no_clicks)
-    finished = fitted.draws_.stopped == "finished"
+    finished = is_finished(fitted)
     if checkpoint is None and finished:
-        _remove(kept)
+        remove_checkpoint(kept)
     left = None if checkpoint is None and finished else kept
     if as_json:
-        print_json(_facts(fitted, choice, output, time.monotonic() - began, left))
+        print_json(facts(fitted, choice, output, time.monotonic() - began, left))
         return
-    _report(fitted, output, time.monotonic() - began, left)
-    named = shlex.quote(str(output))
-    say(f"Next: bmcd recommend {named}{' --histories new.csv' if no_clicks else ''}")
-    say(f"      bmcd clusters {named}")
+    tell_fitted(fitted, output, time.monotonic() - began, left, no_clicks)
 
 
 def _read(
@@ -229,9 +253,9 @@ def _read(
     return bmcd.read_clicks(clicks, user, item, titles, title=title, delimiter=mark, text_ids=text_ids)
 
 
-def _parsed_tastes(text: str) -> int | str:
+def _parsed_tastes(text: str) -> int | Literal["auto"]:
     if text == "auto":
-        return text
+        return "auto"
     if text.isascii() and text.isdigit() and int(text) > 0:
         return int(text)
     raise typer.BadParameter(f"--tastes must be auto or a number such as 40, not {plain(text)!r}.")
@@ -241,15 +265,13 @@ def _told(choice: Any) -> dict[str, Any]:
     return {"recommended": choice.n_tastes, "reason": choice.reason, "table": rows_of(choice.table)}
 
 
-def _fitted(data: Clicks, name: str, options: dict[str, Any], run: dict[str, Any]) -> Any:
-    import bmcd
-
-    model = getattr(bmcd, name)(**options)
+def _fitted(data: Clicks, model: Any, run: dict[str, Any]) -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FitWarning)  # it is told below, or by the report
         model.fit(data, **run)
-    if model.draws_.stopped == "interrupted":
-        raise Interrupted(model.draws_.note)
+    draws = getattr(model, "draws_", None)  # a blend that is stopped raises by itself
+    if draws is not None and draws.stopped == "interrupted":
+        raise Interrupted(draws.note)
     return model
 
 
@@ -267,48 +289,3 @@ def _whole_numbers(text: str) -> tuple[int, ...]:
     if not all(part.isascii() and part.isdigit() and int(part) > 0 for part in parts):
         raise typer.BadParameter(f"--count-k must be whole numbers such as 5,10, not {plain(text)!r}.")
     return tuple(map(int, parts))
-
-
-def _remove(checkpoint: Path) -> None:
-    from bmcd.sampling.store import previous, remove_leftovers
-
-    remove_leftovers(checkpoint)
-    for path in (checkpoint, previous(checkpoint), checkpoint.with_name(checkpoint.name + ".choice")):
-        path.unlink(missing_ok=True)
-
-
-def _facts(
-    model: Model, choice: dict[str, Any] | None, output: Path, seconds: float, checkpoint: Path | None
-) -> dict[str, Any]:
-    draws, verdict, data = model.draws_, model.verdict_, model.clicks_.summary()
-    return {
-        "model": output,
-        "bytes": output.stat().st_size,
-        "data": {name: getattr(data, name) for name in data.__dataclass_fields__},
-        "n_clusters": model.n_clusters_,
-        "choice": choice,
-        "chains": draws.n_chains,
-        "draws": draws.n_draws,
-        "stopped": draws.stopped,
-        "note": draws.note,
-        "converged": verdict.converged,
-        "verdict": verdict.text,
-        "advice": list(verdict.advice),
-        "seconds": round(seconds, 3),
-        "checkpoint": checkpoint,
-    }
-
-
-def _report(model: Model, output: Path, seconds: float, checkpoint: Path | None) -> None:
-    from bmcd.models.tastes import Tastes
-
-    draws, verdict = model.draws_, model.verdict_
-    word = "tastes" if isinstance(model, Tastes) else "clusters"
-    say(f"Fitted {model.n_clusters_} {word}: {draws.n_chains} chains x {draws.n_draws} draws, {seconds:.1f} s.")
-    say(as_options(verdict.text), style="green" if verdict.converged else "yellow")
-    for advice in verdict.advice:
-        say(f"- {as_options(advice)}")
-    say()
-    say(f"Model: {output} ({file_size(output)})")
-    if checkpoint is not None:
-        say(f"Checkpoint: {checkpoint} (run the same command with more time or draws to go on from it)")
