@@ -28,6 +28,7 @@ def report(
         list[str] | None, typer.Option("--user", help="Show this user; may be repeated. By default 12 are chosen.")
     ] = None,
     title: Annotated[str, typer.Option(help="The heading.")] = "What is recommended, and how good it is",
+    data: Annotated[str, typer.Option(help="What the data are called, below the heading.")] = "",
     rivals: Annotated[bool, typer.Option(help="Compare with other methods, untuned.")] = True,
     user_column: Annotated[str, typer.Option(help="The column of the test clicks that says who.")] = "user",
     item_column: Annotated[str, typer.Option(help="The column of the test clicks that says what.")] = "item",
@@ -42,7 +43,8 @@ def report(
 
     Without --test it leaves out what needs clicks kept aside: accuracy, cut-offs, other methods.
     """
-    options: Any = {"k": _read_numbers(k), "n_popular": popular, "seed": seed, "n_threads": threads, "title": title}
+    options: Any = {"k": _read_numbers(k), "n_popular": popular, "seed": seed, "n_threads": threads}
+    options |= {"title": title, "data": data}
     wanted = [user for text in users or [] for user in ids_in(text)]
     if users and not wanted:
         raise typer.BadParameter("--user has no ids in it.")

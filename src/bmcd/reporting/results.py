@@ -115,6 +115,8 @@ class Results:
     parts: Mapping[str, str]
     """The models of a blend and what each is called among its rivals; none without a test."""
     rivals_are_default: bool
+    not_run: Mapping[str, str]
+    """Rivals that a report usually has and that were not run, with the reason."""
     n_popular: int
     examples: tuple[ExampleUser, ...]
 
@@ -169,8 +171,9 @@ def gather_results(
     name, made_of = type(model).__name__, dict(model.models_) if isinstance(model, Blend) else {}
     # A default rival that is also part of a blend would be the same method with worse settings.
     left_out = {type(part) for part in made_of.values()}
-    defaults = {key: rival for key, rival in default_rivals().items() if type(rival) not in left_out}
-    others = defaults if rivals is None else dict(rivals)
+    usual, missing = default_rivals()
+    usual = {key: rival for key, rival in usual.items() if type(rival) not in left_out}
+    others, not_run = (usual, missing) if rivals is None else (dict(rivals), {})
     parts = {part: f"{part} alone" if part in (name, *others) else part for part in made_of}
     if name in others:
         raise InputError(f"a rival is called {name!r}, which is the model's own name here. Give it another.")
@@ -188,17 +191,20 @@ def gather_results(
             by_k.append(ResultsForK(name, number, lists, evaluation.items, compared, *cutoffs))
         show_share(len(by_k) / len(ks))
     examples = choose_example_users(model, clicks, test, by_k[0].lists, users)
+    is_default = rivals is None
     if test is None:
-        return Results(model, clicks, test, tuple(by_k), (), {}, rivals is None, popular, examples)
-    return Results(model, clicks, test, tuple(by_k), tuple(others), parts, rivals is None, popular, examples)
+        return Results(model, clicks, test, tuple(by_k), (), {}, is_default, {}, popular, examples)
+    return Results(model, clicks, test, tuple(by_k), tuple(others), parts, is_default, not_run, popular, examples)
 
 
-def default_rivals() -> dict[str, Any]:
-    """Return the rivals of a report that names none, with the settings they come with."""
+def default_rivals() -> tuple[dict[str, Any], dict[str, str]]:
+    """Return the rivals of a report that names none, with the settings they come with; and those not there, why."""
     from bmcd import baselines
 
     rivals = {"Popularity": baselines.Popularity(), "ItemKNN": baselines.ItemKNN(), "EASE": baselines.EASE()}
-    return rivals | ({"ALS": baselines.ALS()} if importlib.util.find_spec("implicit") else {})
+    if importlib.util.find_spec("implicit"):
+        return {**rivals, "ALS": baselines.ALS()}, {}
+    return rivals, {"ALS": 'the package implicit is not installed (pip install "bmcd[baselines]")'}
 
 
 def choose_k(model: Model, k: int | Iterable[int] | None) -> list[int]:

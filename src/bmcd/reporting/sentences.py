@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from bmcd.evaluation import PairedDifference
 from bmcd.evaluation.diversity_price import Price
+from bmcd.models.blend import Blend
 from bmcd.models.tastes import Tastes
 from bmcd.reporting.results import LEAST_KEPT, Cutoff, Results, ResultsForK
 from bmcd.reporting.settled import convergence
@@ -149,19 +150,29 @@ def promise(for_k: ResultsForK) -> str:
 
 def mismatch(results: Results, for_k: ResultsForK) -> str:
     """Return a warning where not k clicks of each user were kept aside, which the probabilities speak of; or ""."""
-    counts = results.test_clicks
+    counts, calibration = results.test_clicks, for_k.calibration
     if (counts == for_k.k).all():
         return ""
-    return (
-        f"They speak of a user's next {for_k.k} clicks, but {n_test_clicks(results)} of each user were kept aside; "
-        f"for that reason alone there are {'fewer' if counts.mean() < for_k.k else 'more'} hits to be had."
+    fewer = bool(counts.mean() < for_k.k)
+    start = (
+        f"Mind that they speak of a user's next {for_k.k} clicks, while {n_test_clicks(results)} of each user were "
+        f"kept aside: {'fewer' if fewer else 'more'} can hit than with {for_k.k}"
     )
+    if fewer == (calibration.hit_rate < calibration.mean_probability):
+        return f"{start}, which explains the difference, or a part of it."
+    return f"{start}, and still {'more' if fewer else 'fewer'} did than was promised."
 
 
-def why(for_k: ResultsForK) -> str:
+def why(results: Results, for_k: ResultsForK) -> str:
     """Return why the probabilities are not right, and what to do about it; or ""."""
+    learnt_on_less = (
+        "Part of that is how they are learnt: from models that did without a part of the clicks. With all clicks "
+        "they know a little more than they promise."
+    )
     reasons = {
-        "cautious": (
+        "cautious": learnt_on_less
+        if isinstance(results.model, Blend)
+        else (
             "Part of that is the check itself: clicks that are kept aside at random are on average as well liked "
             "as those left to learn from, while the model assumes that what it has not seen clicked is liked less. "
             "So more of them are found than it says. The order of the recommendations is not changed by this."
@@ -211,7 +222,7 @@ def prices(results: Results, for_k: ResultsForK, found: Sequence[Price]) -> list
         if not price.nearly_equal:
             continue
         shown = round(price.coverage.difference * results.clicks.n_items)
-        parts = [_more_or_fewer(shown, "items") if shown else "as many items"]
+        parts = [_more_or_fewer(shown, "item") if shown else "as many items"]
         if price.rare_share.clear:
             rare = price.rare_share.difference
             parts.append(f"{100 * abs(rare):.1f} points {'more' if rare > 0 else 'fewer'} rare items")
@@ -264,7 +275,7 @@ def _up_to_k(for_k: ResultsForK) -> str:
 
 
 def _more_or_fewer(number: int, what: str) -> str:
-    return f"{abs(number):,} {'more' if number > 0 else 'fewer'} {what}"
+    return counted(abs(number), f"{'more' if number > 0 else 'fewer'} {what}")
 
 
 def _hit_how_often(gaps: dict[str, PairedDifference], how_often: str) -> str:

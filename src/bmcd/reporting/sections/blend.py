@@ -44,7 +44,7 @@ def _alone(results: Results, for_k: ResultsForK, name: str) -> tuple[str, ...]:
         return ()
     called = results.parts[name]
     gap = for_k.tested.differences[called]["accuracy"]
-    points = f"{-100 * gap.difference:+.1f} ({-100 * gap.high:+.1f} to {-100 * gap.low:+.1f})"
+    points = f"{-100 * gap.difference:+z.1f} ({-100 * gap.high:+z.1f} to {-100 * gap.low:+z.1f})"
     return (percent(for_k.tested.value(called, "accuracy")), points)
 
 

@@ -48,6 +48,7 @@ def section(results: Results) -> Section | None:
         texts.append(sentences.diversity(results, for_k))
         if results.rivals:
             texts.append(UNTUNED if results.rivals_are_default else GIVEN)
+        texts += [f"{name} was not run: {why}." for name, why in results.not_run.items()]
         figures = []
         for measure, text in CAPTIONS.items():
             name = f"compare-{measure}-{for_k.k}".replace("_", "-")
@@ -92,7 +93,7 @@ def _points(gap: Gap) -> str:
 
 
 def _gap(gap: Gap, unit: float, digits: str) -> str:
-    middle, *ends = (f"{unit * value:+{digits}}" for value in gap if value is not None)
+    middle, *ends = (f"{unit * value:+z{digits}}" for value in gap if value is not None)
     return f"{middle} ({' to '.join(ends)})" if ends else middle
 
 
@@ -101,7 +102,7 @@ def _rows(for_k: ResultsForK) -> list[tuple[str, ...]]:
     for name, entry in for_k.tested.entries.items():
         intervals, points = entry.intervals, ""
         if gap := for_k.tested.differences.get(name, {}).get("accuracy"):
-            points = f"{100 * gap.difference:+.1f} ({100 * gap.low:+.1f} to {100 * gap.high:+.1f})"
+            points = f"{100 * gap.difference:+z.1f} ({100 * gap.low:+z.1f} to {100 * gap.high:+z.1f})"
         shares = [_with_interval(intervals[measure], hundredths, " %") for measure in ("accuracy", "rare_share")]
         others = [_with_interval(intervals[m], "{:.2f}".format) for m in ("novelty", "intra_list_similarity")]
         rows.append((name, shares[0], points, percent(entry.evaluation.coverage), shares[1], *others))

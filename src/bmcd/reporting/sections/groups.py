@@ -9,9 +9,11 @@ from bmcd.clusters.summary import RankedItem
 from bmcd.reporting.markup import Html, bullets, paragraphs, table, tag, title_tag
 from bmcd.reporting.page import Section, captioned
 from bmcd.reporting.results import Results
-from bmcd.reporting.sentences import group_word, percent
+from bmcd.reporting.sentences import counted, group_word, percent
 
 MOST_ITEMS = 5
+# More groups than this are there for those who ask.
+MOST_CARDS = 12
 OF_TASTES = (
     "Every run finds tastes of its own, and recommendations average over all runs; these are the tastes of the run "
     "that fits best. alpha: how closely a visit follows the taste, 0 being not at all. Runs agree: how like it the "
@@ -39,8 +41,11 @@ def section(results: Results) -> Section | None:
             f"{c.n_users:,.0f} users ({percent(c.share)})" if word == "group" else f"{percent(c.share)} of visits"
         )
         heading = tag("h3", f"{word.capitalize()} {c.cluster}: {size}")
-        card = [heading, tag("p", "Liked best:"), list_items(c.top)]
+        card = [heading]
         card += [tag("p", "Liked more here than elsewhere:"), list_items(c.apart)] if c.apart else []
+        told = {each.item for each in c.apart[:MOST_ITEMS]}
+        if left := [each for each in c.top if each.item not in told]:
+            card += [tag("p", "Also liked best:" if c.apart else "Liked best:"), list_items(left)]
         cards.append(tag("article", card, cls="card"))
         users = f"{c.n_users:,.0f} ({c.n_users_interval[0]:,.0f} to {c.n_users_interval[1]:,.0f})"
         alpha = f"{c.alpha:.2f} ({c.alpha_interval[0]:.2f} to {c.alpha_interval[1]:.2f})"
@@ -64,6 +69,10 @@ def section(results: Results) -> Section | None:
         tag("p", OF_TASTES if word == "taste" else NOTE, cls="note"),
     ]
     picture = captioned(figure, "sizes", f"Users in each {word}, with the range of 90 % of the draws.")
-    parts = [tag("div", cards, cls="cards"), tag("div", tag("div", numbers), picture, cls="beside")]
+    shown = [tag("div", cards[:MOST_CARDS], cls="cards")]
+    if rest := cards[MOST_CARDS:]:
+        heading = tag("summary", f"{counted(len(rest), f'more {word}')}")
+        shown.append(tag("details", heading, tag("div", rest, cls="cards")))
+    parts = [*shown, tag("div", tag("div", numbers), picture, cls="beside")]
     title = "Tastes of the users" if word == "taste" else "Groups of users"
     return Section("groups", title, [paragraphs(text), *parts])
