@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from bmcd.cli.ids import as_known, ids_in, own_ids
-from bmcd.cli.output import check_output, file_size, print_json, say
+from bmcd.cli.output import check_output, file_size, plain, print_json, say
 
 SUFFIXES = (".html", ".htm")
 
@@ -19,6 +19,9 @@ def report(
     test: Annotated[
         Path | None,
         typer.Option(help="Clicks it has not seen (csv, tsv, parquet), of the same users: how good is it?"),
+    ] = None,
+    before: Annotated[
+        Path | None, typer.Option(help="An older model file: the report also says what changed since.")
     ] = None,
     k: Annotated[
         list[str] | None,
@@ -48,7 +51,7 @@ def report(
     wanted = [user for text in users or [] for user in ids_in(text)]
     if users and not wanted:
         raise typer.BadParameter("--user has no ids in it.")
-    target = check_output(output, SUFFIXES, [model, test])
+    target = check_output(output, SUFFIXES, [model, test, before])
     import bmcd
 
     fitted = bmcd.load(model)
@@ -58,11 +61,18 @@ def report(
             test_clicks = as_known(bmcd.read_clicks(test, user_column, item_column), known)
         if wanted:
             shown = own_ids(wanted, known.users, "user", "Show users that the model was fitted to.")
-    bmcd.report(fitted, None, test_clicks, target, rivals=None if rivals else {}, users=shown, **options)
+    reported = fitted if before is None else _named(before, bmcd.load(before), model, fitted)
+    bmcd.report(reported, None, test_clicks, target, rivals=None if rivals else {}, users=shown, **options)
     if as_json:
         print_json({"model": model, "test": test, "file": output, "bytes": target.stat().st_size})
     else:
         say(f"report: {output} ({file_size(target)}). Open it in a browser.")
+
+
+def _named(before: Path, old: Any, now: Path, new: Any) -> dict[str, Any]:
+    """The two models by the names of their files, or by the paths where these are the same."""
+    names = (before.stem, now.stem) if before.stem != now.stem else (str(before), str(now))
+    return {plain(names[0]): old, plain(names[1]): new}
 
 
 def _read_numbers(texts: list[str] | None) -> list[int] | None:

@@ -20,7 +20,7 @@ SUFFIXES = (".html", ".htm")
 
 
 def report(
-    model: Model,
+    model: Model | Mapping[str, Model],
     train: Clicks | None = None,
     test: Clicks | None = None,
     path: str | Path = "report.html",
@@ -46,7 +46,9 @@ def report(
     Parameters
     ----------
     model
-        A fitted `BMCD`, `Tastes` or `Blend`; of a blend the models it is made of are compared with it as well.
+        A fitted `BMCD`, `Tastes` or `Blend`; of a blend the models it is made of are compared with it as well. Or
+        two of them by name, the older first, ``{"last week": a, "this week": b}``: the report is about the second,
+        and says what changed.
     train
         The clicks it was fitted to; by default those it knows.
     test

@@ -21,6 +21,7 @@ from bmcd.models.bmcd import BMCD
 from bmcd.models.load import Model, sampled_models
 from bmcd.models.tastes import Tastes
 from bmcd.prediction.top_k import Lists, check_k
+from bmcd.reporting.changes import Changes, find_changes, read_models
 from bmcd.reporting.example_users import ExampleUser, choose_example_users
 
 # The name of the reported model beside its rivals.
@@ -119,6 +120,8 @@ class Results:
     """Rivals that a report usually has and that were not run, with the reason."""
     n_popular: int
     examples: tuple[ExampleUser, ...]
+    changes: Changes | None = None
+    """What changed since another model; None if there is only one."""
 
     @cached_property
     def titles(self) -> list[str]:
@@ -152,7 +155,7 @@ class Results:
 
 
 def gather_results(
-    model: Model,
+    model: Model | Mapping[str, Model],
     train: Clicks | None = None,
     test: Clicks | None = None,
     k: int | Iterable[int] | None = None,
@@ -165,6 +168,7 @@ def gather_results(
     show_share: Callable[[float], None] = lambda share: None,
 ) -> Results:
     """Return everything that a report tells; see `bmcd.report`. ``show_share`` is told which share is done."""
+    model, older = read_models(model)
     clicks = _check_clicks(model, train, test)
     ks = choose_k(model, k)
     popular = count_popular(n_popular, clicks.n_items)
@@ -191,10 +195,12 @@ def gather_results(
             by_k.append(ResultsForK(name, number, lists, evaluation.items, compared, *cutoffs))
         show_share(len(by_k) / len(ks))
     examples = choose_example_users(model, clicks, test, by_k[0].lists, users)
-    is_default = rivals is None
-    if test is None:
-        return Results(model, clicks, test, tuple(by_k), (), {}, is_default, {}, popular, examples)
-    return Results(model, clicks, test, tuple(by_k), tuple(others), parts, is_default, not_run, popular, examples)
+    is_default, changes = rivals is None, None
+    if older is not None:
+        now = {for_k.k: for_k.lists for for_k in by_k}
+        changes = find_changes(older[:2], older[2], model, test, now, seed)
+    named = (tuple(others), parts, is_default, not_run) if test is not None else ((), {}, is_default, {})
+    return Results(model, clicks, test, tuple(by_k), *named, popular, examples, changes)
 
 
 def default_rivals() -> tuple[dict[str, Any], dict[str, str]]:

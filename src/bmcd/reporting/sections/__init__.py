@@ -9,6 +9,7 @@ from bmcd.reporting.results import Results
 from bmcd.reporting.sections import (
     blend,
     calibration,
+    changes,
     comparison,
     convergence,
     cutoffs,
@@ -21,7 +22,7 @@ from bmcd.reporting.sections import (
 )
 
 _IN_ORDER = (
-    *(summary, calibration, cutoffs),
+    *(summary, changes, calibration, cutoffs),
     *(comparison, blend, exposure, groups, users),
     *(data, convergence, method),
 )
