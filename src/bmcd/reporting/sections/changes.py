@@ -36,7 +36,7 @@ def _clicks(results: Results, changes: Changes) -> str:
     sizes = [f"{now:,} {word} ({before:,} before)" for word, (before, now) in both.items()]
     known, known_now = set(old.items.tolist()), set(new.items.tolist())
     came, gone = counted(len(known_now - known), "new item"), counted(len(known - known_now), "item")
-    return f"{changes.now} has learned from {and_list(sizes)}: {came}, {gone} gone."
+    return f"For {changes.now} the model has learned from {and_list(sizes)}: {came}, {gone} gone."
 
 
 def _of_lists(results: Results, changes: Changes, change: ListChange) -> list[Any]:
