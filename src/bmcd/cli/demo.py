@@ -53,7 +53,7 @@ WHOLE = Size(
     tastes=40,
     folds=3,
     mixture={"chains": 2, "warmup": 30, "draws": 20},
-    chains={"chains": 4, "warmup": 40, "draws": 4, "thin": 5},
+    chains={"chains": 8, "warmup": 40, "draws": 4, "thin": 5},
 )
 QUICK = Size(
     15, 10, 2, 3, 2, {"chains": 2, "warmup": 5, "draws": 5}, {"chains": 2, "warmup": 5, "draws": 3, "thin": 1}
