@@ -28,13 +28,27 @@ def test_report_with_a_test(run, number_model, held_out_file, tmp_path):
 
 def test_report_without_a_test_says_where_it_is(run, text_model, tmp_path):
     path = tmp_path / "r.html"
-    result = run("report", text_model, "-o", path, "-k", "1", "-k", "2", "--title", "<b>Mine</b>")
+    result = run(
+        "report", text_model, "-o", path, "-k", "1", "-k", "2", "--title", "<b>Mine</b>", "--data", "Shop & May"
+    )
     assert result.code == 0, result.err
     assert result.out.startswith(f"report: {path} (")
     page = path.read_text(encoding="utf-8")
     assert "<h1>&lt;b&gt;Mine&lt;/b&gt;</h1>" in page
+    assert "<p>Shop &amp; May, 20" in page
     assert "[red]Not red[/red]" in page
     assert 'name="k" value="2"' in page
+
+
+def test_report_says_what_changed_since_an_older_model(run, number_model, folder, tiny, tmp_path):
+    older = tmp_path / "older.bmcd"
+    assert run("fit", folder / "numbers.csv", "-o", older, *tiny, "--seed", "7").code == 0
+    path = tmp_path / "r.html"
+    result = run("report", number_model, "--before", older, "-o", path, *FEW)
+    assert result.code == 0, result.err
+    page = path.read_text(encoding="utf-8")
+    assert "<h2>What changed since older</h2>" in page
+    assert "For numbers the model has learned from 60 users (60 before)" in page
 
 
 def test_report_refuses_in_one_line(refused, run, folder, number_model, held_out_file, tmp_path):

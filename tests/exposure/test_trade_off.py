@@ -59,3 +59,22 @@ def test_ladders_one_can_ask_for(peaked):
         bmcd.trade_off(score, 2, clicks=clicks, steps=1)
     with pytest.raises(ValueError, match="show all items already"):
         bmcd.trade_off(score, 2, clicks=clicks, min_exposure=1)
+
+
+def test_it_says_what_a_model_gives_up_against_its_rivals():
+    train, test = (
+        bmcd.simulate(120, 15, consensuses=2, mean_clicks=6.0, seed=3).clicks.at_least(4).hold_out(2, seed=3)
+    )
+    ease, popular = bmcd.baselines.EASE().fit(train), bmcd.baselines.Popularity()
+    curve = bmcd.trade_off(ease, 2, min_exposure=[0, 1], test=test, rivals={"popularity": popular})
+    row = curve.against.iloc[0]
+    plain, other = (bmcd.evaluate(model.recommend(2), train, test, k=2) for model in (ease, popular))
+    assert row["against"] == "popularity"
+    for measure in ("accuracy", "coverage", "novelty", "rare_share"):
+        assert row[measure] == pytest.approx(plain.value(measure) - other.value(measure)), measure
+    for measure in ("accuracy", "novelty", "rare_share"):
+        assert row[f"{measure}_low"] <= row[measure] <= row[f"{measure}_high"]
+    assert "EASE without limits, minus its rivals:" in repr(curve)
+    assert bmcd.trade_off(ease, 2, min_exposure=[0, 1], test=test).against is None
+    with pytest.raises(ValueError, match="rivals need test="):
+        bmcd.trade_off(ease, 2, min_exposure=[0, 1], rivals={"popularity": popular})

@@ -3,8 +3,12 @@
 import base64
 import os
 import shutil
+from contextlib import suppress
 
 import pytest
+
+with suppress(ImportError):
+    from selenium.webdriver.support.ui import WebDriverWait
 
 WIDTHS = (1280, 390)
 
@@ -79,10 +83,10 @@ def test_the_policy_lets_nothing_in(tab):
 
 def test_picking_k_changes_the_numbers(tab):
     before = visible_texts(tab, "#summary li")
-    assert before[0].startswith("Of the 2 items")
+    assert before[1].startswith("Of the 2 items")
     tab.find_element("css selector", "input[name=k][value='3']").click()
     after = visible_texts(tab, "#summary li")
-    assert after[0].startswith("Of the 3 items")
+    assert after[1].startswith("Of the 3 items")
     assert len(visible_texts(tab, "#calibration .view")) == 1
     assert [text for text in visible_texts(tab, ".person h4") if "k =" in text] == ["Recommended (k = 3)"]
 
@@ -96,6 +100,51 @@ def test_picking_a_user_changes_the_list(tab):
     assert len(visible_texts(tab, ".person")) == 1
     assert visible_texts(tab, ".person h3") != first
     assert tab.find_element("id", "person").get_attribute("value") == "4"
+
+
+def test_items_and_users_can_be_looked_up(tab, reported):
+    find = tab.find_element("id", "find")
+    find.send_keys("COTTON")
+    assert visible_texts(tab, "#found button") == ["50 % cotton"]
+    find.send_keys("\n")
+    column = reported.train.columns_of([10])[0]
+    clicked = int(reported.train.per_item[column])
+    told = visible_texts(tab, "#fact")[0]
+    assert told.startswith(f"50 % cotton: clicked by {clicked} users; recommended to ")
+    assert told.endswith("(k = 2).")
+    find.send_keys("script")
+    assert len(visible_texts(tab, "#found button")) >= 2  # titles with markup in them are text
+    assert tab.title == "What is recommended, and how good it is"
+    find.clear()
+    name = tab.find_elements("css selector", "#person option")[5].get_attribute("textContent")
+    find.send_keys(name)
+    find.send_keys("\n")
+    assert tab.find_element("id", "person").get_attribute("value") == "5"
+
+
+def test_the_menu_stays_and_marks_what_is_read(tab):
+    tab.execute_script("document.getElementById('method').scrollIntoView()")
+    assert tab.execute_script("return document.querySelector('.menu').getBoundingClientRect().top") <= 1
+    WebDriverWait(tab, 5).until(lambda tab: visible_texts(tab, "nav a.on") == ["How this was made"])
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_dark_screens_get_a_dark_page_that_can_be_read(tab, width):
+    resize(tab, width)
+    dark = [{"name": "prefers-color-scheme", "value": "dark"}]
+    tab.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": dark})
+    try:
+        script = (
+            "const of = (what, name) => getComputedStyle(document.querySelector(what))[name];"
+            "return [of('body', 'backgroundColor'), of('body', 'color'), of('.plot', 'filter')]"
+        )
+        paper, ink, figure = tab.execute_script(script)
+        assert paper == "rgb(22, 24, 27)"
+        assert ink == "rgb(232, 232, 234)"
+        assert figure.startswith("invert")
+        assert tab.execute_script("return document.documentElement.scrollWidth") <= width
+    finally:
+        tab.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
 
 
 def test_the_slider_changes_the_answer(tab):

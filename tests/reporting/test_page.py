@@ -1,5 +1,6 @@
 """The page as a whole: sections in order, nothing from elsewhere, and titles that stay text."""
 
+import json
 import re
 
 import pytest
@@ -7,8 +8,8 @@ import pytest
 import bmcd
 
 ORDER = [
-    *("summary", "data", "convergence", "groups", "calibration"),
-    *("cutoff", "comparison", "exposure", "users", "method"),
+    *("summary", "calibration", "cutoff", "comparison", "exposure"),
+    *("groups", "users", "data", "convergence", "method"),
 ]
 
 
@@ -34,7 +35,7 @@ def test_nothing_comes_from_elsewhere(page):
 
 
 def test_hostile_titles_are_text(page):
-    assert [name for name, _ in page.elements].count("script") == 2  # the data and ours
+    assert [name for name, _ in page.elements].count("script") == 3  # two of data, and ours
     assert "img" not in {name for name, _ in page.elements}
     for forbidden in ("\x00", "\x1b", "\u202e", "x" * 200):
         assert forbidden not in page.text
@@ -53,6 +54,25 @@ def test_hostile_titles_are_text(page):
 def test_the_heading_may_be_anything(reported, read_page, tmp_path, title, markup):
     path = bmcd.report(reported.model, path=tmp_path / "r.html", k=2, title=title)
     read = read_page(path.read_text("utf-8"))
-    assert [name for name, _ in read.elements].count("script") == 1
+    assert [name for name, _ in read.elements].count("script") == 2  # what can be looked up, and ours
     assert f"<title>{markup}</title>" in read.text
     assert f"<h1>{markup}</h1>" in read.text
+
+
+def test_the_page_tells_which_data_and_which_day(reported, read_page, tmp_path):
+    path = bmcd.report(reported.model, path=tmp_path / "r.html", k=2, data="<shop>", date="2024-02-29")
+    assert "<p>&lt;shop&gt;, 2024-02-29</p>" in path.read_text("utf-8")
+    today = bmcd.report(reported.model, path=tmp_path / "r.html", k=2).read_text("utf-8")
+    assert re.search(r"<p>\d{4}-\d\d-\d\d</p>", today)
+
+
+def test_what_can_be_looked_up_are_all_items_and_the_users_shown(reported, page):
+    data = json.loads(re.search(r'id="lookup">(.*?)</script>', page.text)[1])
+    assert len(data["items"]) == 12
+    assert len(data["users"]) == 12
+    clicks = [clicked for _, clicked, _ in data["items"]]
+    assert clicks == sorted(reported.train.per_item.tolist(), reverse=True)
+    recommended = reported.model.recommend(3)
+    assert sum(by_k["3"][0] for _, _, by_k in data["items"]) == len(recommended)
+    hits = bmcd.evaluate(recommended, reported.train, reported.test, k=3).n_hits
+    assert sum(by_k["3"][1] for _, _, by_k in data["items"]) == hits

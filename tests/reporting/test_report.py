@@ -28,7 +28,7 @@ def test_what_cannot_be_reported_is_refused(reported, tmp_path):
         (lambda: bmcd.report(model, None, strangers, path, k=2), ValueError, "nobody"),
         (lambda: bmcd.report(model, other, None, path), ValueError, "fitted to other clicks"),
         (lambda: bmcd.report(model, None, "test.csv", path), TypeError, "test must be the Clicks kept aside"),
-        (lambda: bmcd.report(bmcd.baselines.EASE(), path=path), TypeError, "about BMCD or Tastes"),
+        (lambda: bmcd.report(bmcd.baselines.EASE(), path=path), TypeError, "about BMCD, Tastes or Blend"),
         (lambda: bmcd.report(bmcd.BMCD(2), path=path), ValueError, "not fitted"),
         (lambda: bmcd.report(bmcd.load(tmp_path / "bare.bmcd"), path=path), ValueError, "without the clicks"),
         (lambda: bmcd.report(model, path=path, users=["nobody"]), ValueError, "nobody"),

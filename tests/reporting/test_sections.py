@@ -5,8 +5,10 @@ import re
 import numpy as np
 
 import bmcd
-from bmcd.reporting.sections import SECTIONS
+from bmcd.reporting.results import gather_results
+from bmcd.reporting.sections import SECTIONS, comparison, groups
 from bmcd.reporting.sentences import in_100, percent
+from bmcd.system.markup import escape
 
 
 def test_numbers_are_those_of_evaluate_and_compare(reported, page):
@@ -24,7 +26,7 @@ def test_numbers_are_those_of_evaluate_and_compare(reported, page):
         )
         assert promised in page.texts["summary"]
         gap = bmcd.compare(models, reported.train, reported.test, k).differences["EASE"]["accuracy"]
-        points = f"{100 * gap.difference:+.1f} ({100 * gap.low:+.1f} to {100 * gap.high:+.1f})"
+        points = f"{100 * gap.difference:+z.1f} ({100 * gap.low:+z.1f} to {100 * gap.high:+z.1f})"
         assert points in page.texts["comparison"]
         assert f"BMCD: {int((evaluation.items.recommended > 0).sum())} of 12 items" in page.text
     assert f"{reported.train.n_users} users" in page.texts["data"]
@@ -59,7 +61,7 @@ def test_without_a_test_it_says_what_is_missing(reported, page, read_page, tmp_p
     untested = read_page(path.read_text("utf-8"))
     need_a_test = {"calibration", "cutoff", "comparison"}
     assert untested.sections == [name for name in page.sections if name not in need_a_test]
-    assert len(page.sections) == len(SECTIONS)
+    assert len(page.sections) == len(SECTIONS) - 2  # one model that is no blend: no models in it, and none before
     assert "no clicks were kept aside" in untested.texts["summary"]
     assert "--test test.csv" in untested.texts["summary"]
     assert "hits" not in untested.texts["exposure"]
@@ -87,3 +89,28 @@ def test_one_group_and_a_run_too_short_to_judge(reported, read_page, tmp_path):
     assert "All users are taken for one group" in texts["groups"]
     assert "cannot be judged" in texts["convergence"]
     assert "Too few draws for diagnostics" in texts["method"]
+
+
+def test_groups_lead_with_what_sets_them_apart_and_say_nothing_twice(reported, page):
+    cards = re.findall(r'<article class="card">(.*?)</article>', page.text)
+    assert len(cards) == 2
+    for card, cluster in zip(cards, reported.model.clusters_, strict=True):
+        assert cluster.apart
+        assert card.index("Liked more here than elsewhere") < card.index("Also liked best")
+        items = re.findall(r"<li>(.*?)</li>", card)
+        assert len(items) == len(set(items))
+
+
+def test_many_groups_are_there_for_those_who_ask(reported, monkeypatch):
+    monkeypatch.setattr(groups, "MOST_CARDS", 1)
+    body = str(escape(groups.section(gather_results(reported.model, k=2)).body))
+    assert body.index("Group 1:") < body.index("<summary>1 more group</summary>") < body.index("Group 2:")
+
+
+def test_a_rival_that_was_not_run_is_named(reported, monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    results = gather_results(reported.model, None, reported.test, k=2)
+    assert "ALS" not in results.rivals
+    body = str(escape(comparison.section(results).body))
+    assert "ALS was not run: the package implicit is not installed (pip install" in body
+    assert gather_results(reported.model, None, reported.test, k=2, rivals={}).not_run == {}

@@ -1,8 +1,11 @@
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from bmcd.reporting import sentences
+from bmcd.reporting.headlines import headlines
+from bmcd.reporting.settled import convergence
 from bmcd.sampling.diagnostics import Verdict
 
 
@@ -28,7 +31,7 @@ def test_shares_have_the_digits_that_a_reader_needs():
 def test_every_state_of_the_chains_has_its_words(state, n_chains, n_draws, start):
     draws = SimpleNamespace(n_chains=n_chains, n_draws=n_draws)
     model = SimpleNamespace(verdict_=Verdict(state, "In numbers."), draws_=draws)
-    assert sentences.convergence(SimpleNamespace(model=model)).startswith(start)
+    assert convergence(SimpleNamespace(model=model)).startswith(start)
 
 
 @pytest.mark.parametrize(
@@ -38,7 +41,7 @@ def test_probabilities_are_judged_by_the_interval_of_the_hit_rate(mean_probabili
     calibration = SimpleNamespace(mean_probability=mean_probability, hit_rate=0.28)
     for_k = SimpleNamespace(calibration=calibration, accuracy=SimpleNamespace(low=0.25, high=0.32))
     assert sentences.judgement(for_k) == judgement
-    assert bool(sentences.why(for_k)) == (judgement != "about right")
+    assert bool(sentences.why(SimpleNamespace(model=None), for_k)) == (judgement != "about right")
 
 
 def test_rivals_are_sorted_by_what_the_intervals_say():
@@ -54,3 +57,71 @@ def test_rivals_are_sorted_by_what_the_intervals_say():
         "BMCD and C and D there is no clear difference."
     )
     assert sentences.rivals(for_k(B=gap(-0.04, -0.02))) == "B (3.0 points; 2.0 to 4.0) hits less often than BMCD."
+
+
+@pytest.mark.parametrize(
+    ("kept_aside", "hit_rate", "text"),
+    [
+        (5, 0.3, ""),
+        (3, 0.1, "fewer can hit than with 5, which explains the difference, or a part of it."),
+        (3, 0.3, "fewer can hit than with 5, and still more did than was promised."),
+        (7, 0.3, "more can hit than with 5, which explains the difference, or a part of it."),
+        (7, 0.1, "more can hit than with 5, and still fewer did than was promised."),
+    ],
+)
+def test_other_numbers_kept_aside_are_told_with_what_came_of_them(kept_aside, hit_rate, text):
+    results = SimpleNamespace(test_clicks=np.full(4, kept_aside))
+    for_k = SimpleNamespace(k=5, calibration=SimpleNamespace(mean_probability=0.2, hit_rate=hit_rate))
+    assert sentences.mismatch(results, for_k).endswith(text)
+    assert bool(sentences.mismatch(results, for_k)) == bool(text)
+
+
+def gap_of(low, high):
+    return {"accuracy": SimpleNamespace(difference=(low + high) / 2, low=low, high=high)}
+
+
+def compared(rates, **differences):
+    entries = {name: SimpleNamespace(evaluation=SimpleNamespace(accuracy=rate)) for name, rate in rates.items()}
+    rivals = {name: rate for name, rate in rates.items() if name != "Blend"}
+    tested = SimpleNamespace(entries=entries, differences=differences, value=lambda name, measure: 0.5)
+    items = SimpleNamespace(recommended=np.array([1, 1, 0, 3]))
+    evaluation = entries["Blend"].evaluation
+    calibration = SimpleNamespace(mean_probability=0.29, hit_rate=rates["Blend"])
+    accuracy = SimpleNamespace(low=rates["Blend"] - 0.01, high=rates["Blend"] + 0.01)
+    return SimpleNamespace(
+        k=5, name="Blend", tested=tested, comparison=tested, rival_accuracies=rivals, evaluation=evaluation,
+        items=items, calibration=calibration, accuracy=accuracy,
+    )  # fmt: skip
+
+
+def test_the_first_sentence_says_what_works_best_and_how_sure_that_is():
+    rates = {"Blend": 0.3, "A": 0.29, "B": 0.2}
+    near = compared(rates, A=gap_of(-0.02, 0.01), B=gap_of(-0.12, -0.08))
+    assert sentences.best(near) == (
+        "Blend works best here: it hits most often of 3 methods, though not clearly more often than A."
+    )
+    clear = compared(rates, A=gap_of(-0.02, -0.01), B=gap_of(-0.12, -0.08))
+    assert sentences.best(clear) == "Blend works best here: it hits most often of 3 methods, and clearly so."
+    behind = {"Blend": 0.3, "A": 0.4}
+    assert sentences.best(compared(behind, A=gap_of(0.05, 0.15))) == (
+        "A works best here: 40 in 100 are hits, 30 in 100 with Blend."
+    )
+    assert sentences.best(compared(behind, A=gap_of(-0.05, 0.25))).endswith("within what chance explains.")
+
+
+@pytest.mark.parametrize(
+    ("other", "gap", "light"),
+    [(0.2, (-0.12, -0.08), "good"), (0.31, (-0.02, 0.04), "look"), (0.4, (0.05, 0.15), "bad")],
+)
+def test_the_light_of_the_hits_follows_the_best_other_method(other, gap, light):
+    model = SimpleNamespace(verdict_=Verdict("too short", ""))
+    clicks = SimpleNamespace(n_items=4)
+    results = SimpleNamespace(model=model, clicks=clicks, test_clicks=np.full(3, 5), chance=0.1)
+    found = {each.label: each for each in headlines(results, compared({"Blend": 0.3, "A": other}, A=gap_of(*gap)))}
+    assert found["Hits"].light == light
+    assert found["Promise"].light == "good"  # 29 % promised, 30 % came, within the interval
+    assert (found["Shown"].value, found["Shown"].light) == ("3 of 4 items", "good")
+    assert (found["Settled"].value, found["Settled"].light) == ("not sure", "look")
+    results.test_clicks = np.full(3, 2)
+    promise = headlines(results, compared({"Blend": 0.3, "A": other}, A=gap_of(*gap)))[1]
+    assert promise.light == "none"  # other numbers of clicks cannot be compared

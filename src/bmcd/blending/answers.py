@@ -166,6 +166,26 @@ class BlendAnswers(Answers):
         parts.sort(key=lambda part: -part.factor)
         return float(predicted.probability[0, column]), float(predicted.mcse[0, column]), tuple(parts)
 
+    def shares(self, people: Clicks, k: int) -> dict[str, float]:
+        """Return how much of what sets apart the items that people may click next is each model's say.
+
+        That is its part in the variance of the logarithm of the rate, among the unclicked items of a person, each
+        counting as much as it is likely to be the next; the parts sum to 1.
+        """
+        features = self.rule.features(self._scores(people, True, None), self.scales, people.per_user)
+        free = ~clicked_mask(people.matrix, np.arange(people.n_users))
+        weights, _ = self.rule.at(k)
+        own = [features[:, :, columns] @ weights[columns] for columns in self.rule.features_by_model()]
+        total = np.where(free, np.sum(own, axis=0), -np.inf)
+        highest = total.max(axis=1, keepdims=True, initial=-1e300)
+        chance = np.where(free, np.exp(total - highest), 0.0)
+        chance /= np.maximum(chance.sum(axis=1, keepdims=True), 1e-300)
+        apart = [part - (part * chance).sum(axis=1, keepdims=True) for part in own]
+        together = np.sum(apart, axis=0)
+        said = np.array([(part * together * chance).sum() for part in apart])
+        said = said / said.sum() if said.sum() > 0 else np.full(len(own), 1 / len(own))
+        return dict(zip(self.models, said.tolist(), strict=True))
+
     def _predict(self, people: Clicks, k: int, known: bool, n_threads: int | None) -> Predictions:
         scores = self._scores(people, known, n_threads)
         free = ~clicked_mask(people.matrix, np.arange(people.n_users))

@@ -52,7 +52,7 @@ for command, example in (
     (demo, "bmcd demo"),
     (simulate, "bmcd simulate -o clicks.csv --users 500 --truth truth.csv"),
     (split, "bmcd split clicks.csv --train train.csv --test test.csv -k 5 --by time"),
-    (fit, "bmcd fit clicks.csv -o model.bmcd --titles items.csv --clusters 8"),
+    (fit, "bmcd fit clicks.csv -o model.bmcd --model blend --titles items.csv"),
     (recommend, "bmcd recommend model.bmcd -k 5 -o recommendations.csv"),
     (evaluate, "bmcd evaluate model.bmcd test.csv -k 10 --hit-rate 0.5"),
     (compare, "bmcd compare comparison.toml -o comparison"),

@@ -208,19 +208,29 @@ def _distinct(kernels: list[Any]) -> list[Any]:
 
 def _model(path: Path) -> Check:
     import bmcd
+    from bmcd.models.load import sampled_models
 
     try:
         model = bmcd.load(path)
     except StoreError as error:
         return Check("model", "broken", str(error), "Get the file anew, or fit again.")
-    draws, clicks, options = model.draws_, model.clicks_, model.draws_.problem.options
+    clicks, sampled = model.clicks_, sampled_models(model)
+    chains = {
+        name: f"{part.draws_.problem.n_clusters} {'tastes' if isinstance(part, bmcd.Tastes) else 'clusters'}, "
+        f"{part.draws_.problem.options['distance']}, {part.draws_.n_chains} chains x {part.draws_.n_draws} draws, "
+        f"seed {part.draws_.seed}"
+        for name, part in sampled.items()
+    }
+    what = f"{type(model).__name__} with {', '.join(chains.values())}"
+    if isinstance(model, bmcd.Blend):
+        parts = [f"{name} ({chains[name]})" if name in chains else name for name in model.models_]
+        what = f"Blend of {' and '.join(parts)}, {model.folds} folds"
+    versions = sorted({part.draws_.version for part in sampled.values()})
     known = f"{clicks.n_users:,} users" if clicks.n_users else "no users (saved with --no-clicks)"
     text = (
-        f"{path} ({file_size(path)}), written by bmcd {draws.version}: {type(model).__name__} with "
-        f"{draws.problem.n_clusters} {'tastes' if isinstance(model, bmcd.Tastes) else 'clusters'}, "
-        f"{options['distance']}, {draws.n_chains} chains x {draws.n_draws} draws, "
-        f"seed {draws.seed}; knows {known} and {clicks.n_items:,} items"
-        f"{'' if clicks.titles is None else ' with titles'}. {model.verdict_.text}"
+        f"{path} ({file_size(path)}){', written by bmcd ' if versions else ''}{', '.join(versions)}: {what}; knows "
+        f"{known} and {clicks.n_items:,} items{'' if clicks.titles is None else ' with titles'}. "
+        f"{model.verdict_.text}"
     )
     return Check("model", "good" if model.converged_ else "note", text)
 

@@ -21,6 +21,9 @@ An example (docs/baselines.md explains every key):
 
     [models.ALS]
     grid = {factors = [16, 32], alpha = [10.0, 20.0], regularization = [60.0, 100.0]}
+
+    [models.Blend]
+    file = "model.bmcd"
 """
 
 from __future__ import annotations
@@ -51,7 +54,7 @@ DATA_KEYS = (
     *("dataset", "simulate", "file", "titles", *READING_KEYS),
     *("most_clicked", "at_least", "hold_out", *HOLDING_OUT_KEYS, "seed"),
 )
-MODEL_KEYS = ("class", "options", "grid", "fit", "fitted_before")
+MODEL_KEYS = ("class", "options", "grid", "fit", "fitted_before", "file")
 TUNING_KEYS = ("folds", "k")
 
 
@@ -76,6 +79,11 @@ def run_config(
     tuning: dict[str, Any] = {"k": k, **config.get("tuning", {}), "n_threads": n_threads, "progress": progress}
     models, tables = {}, {}
     for name, entry in config["models"].items():
+        if "file" in entry:
+            from bmcd.models.load import load
+
+            models[name] = load(path.parent / entry["file"])
+            continue
         model_class, options = _model_class(name, entry), _options(entry)
         if entry.get("grid"):
             from bmcd.evaluation.tune import tune
@@ -90,8 +98,11 @@ def run_config(
     comparison = compare(models, train, test, k, seed=seed, fit=fits, progress=progress, **compare_options)
     if out is not None:
         folder = comparison.save(out)
-        data = {"data": _absolute(config["data"], path.parent)}
-        write_json(folder / "config.json", compare_options | config_of(comparison) | data, indent=2)
+        made = compare_options | config_of(comparison) | {"data": _absolute(config["data"], path.parent)}
+        made["models"] |= {
+            name: _absolute(entry, path.parent) for name, entry in config["models"].items() if "file" in entry
+        }
+        write_json(folder / "config.json", made, indent=2)
         for name, table in tables.items():
             write_file(folder / f"tuning_{name}.csv", table.to_csv(index=False).encode())
         if path.resolve() != (folder / path.name).resolve():
@@ -115,7 +126,10 @@ def read_config(path: str | Path) -> dict[str, Any]:
     _check_keys(config.get("tuning", {}), TUNING_KEYS, f"{path}, [tuning]")
     for name, entry in config["models"].items():
         _check_keys(entry, MODEL_KEYS, f"{path}, [models.{name}]")
-        _model_class(name, entry)
+        if "file" not in entry:
+            _model_class(name, entry)
+        elif more := [key for key in entry if key != "file"]:
+            raise ConfigError(f"{path}, [models.{name}] has a file, which is fitted already: leave out {more[0]}.")
     return dict(config)
 
 
@@ -193,7 +207,7 @@ def _check_same(recorded: Mapping[str, Any], train: Clicks) -> None:
 
 
 def _absolute(data: Mapping[str, Any], folder: Path) -> dict[str, Any]:
-    """Return the data with absolute paths: those of a config are relative to it, and it is saved elsewhere."""
+    """Return data or a model with absolute paths: those of a config are relative to it; it is saved elsewhere."""
     return {
         key: str((folder / value).resolve()) if key in ("file", "titles") else value for key, value in data.items()
     }

@@ -79,9 +79,8 @@ def evaluate(
         _print(found, table)
     if cutoff is not None:
         sure = f" ({confidence:.0%} sure)" if confidence else " (on these clicks)"
-        say(
-            f"To be right {hit_rate:.0%} of the time{sure}: bmcd recommend {model} -k {k} --min-probability {cutoff:.4f}"
-        )
+        command = f"bmcd recommend {model} -k {k} --min-probability {cutoff:.4f}"
+        say(f"To be right {hit_rate:.0%} of the time{sure}: {command}")
 
 
 def _print(found: Any, table: Any) -> None:

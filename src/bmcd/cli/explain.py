@@ -23,7 +23,7 @@ def explain(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Say which clusters the user belongs to, where they have the item, and what each adds to its probability."""
+    """Say where each cluster of the user, or each model of a blend, has the item, and what it adds."""
     import bmcd
     from bmcd.cli.recommend import wanted_users
 

@@ -7,13 +7,15 @@ import sys
 import time
 import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
 
 import typer
 
-from bmcd.cli.choosing import chosen_clusters, parsed_clusters
+from bmcd.cli.blends import FOLDS, PARTS, make_blend, parsed_parts
+from bmcd.cli.choosing import chosen_clusters, parsed_clusters, told
 from bmcd.cli.errors import NOT_CONVERGED, as_options
-from bmcd.cli.finishing import facts, held_back, remove_checkpoint, report
+from bmcd.cli.finishing import held_back
+from bmcd.cli.fitted import facts, is_finished, remove_checkpoint, tell_fitted
 from bmcd.cli.log_files import (
     DATA,
     AtLeast,
@@ -29,7 +31,7 @@ from bmcd.cli.log_files import (
     bundled,
     narrowed,
 )
-from bmcd.cli.names import Distance, ModelName, RankScale, SamplerName, Start
+from bmcd.cli.names import Distance, ModelName, PartName, RankScale, SamplerName, Start
 from bmcd.cli.output import MODELS, check_output, complain, plain, print_json, say
 from bmcd.errors import FitWarning, Interrupted
 
@@ -73,11 +75,26 @@ def fit(
     at_least: AtLeast = None,
     model: Annotated[
         ModelName,
-        typer.Option(rich_help_panel=MODEL, help="bmcd: one cluster per user; tastes: several, for real logs."),
+        typer.Option(rich_help_panel=MODEL, help="bmcd: one cluster a user; tastes: several; blend: see --blend."),
     ] = ModelName.bmcd,
     tastes: Annotated[
-        str, typer.Option(rich_help_panel=MODEL, help="For --model tastes: how many; a number, or auto.")
+        str, typer.Option(rich_help_panel=MODEL, help="How many tastes (--model tastes, blend): a number, or auto.")
     ] = "40",
+    blend: Annotated[
+        str | None,
+        typer.Option(
+            rich_help_panel=MODEL,
+            help=f"For --model blend: what to blend, of {', '.join(PartName)}. By default {PARTS}. EASE is tuned.",
+        ),
+    ] = None,
+    folds: Annotated[
+        int | None,
+        typer.Option(
+            rich_help_panel=MODEL,
+            min=2,
+            help=f"For --model blend: parts into which clicks are dealt to weigh the models. By default {FOLDS}.",
+        ),
+    ] = None,
     clusters: Annotated[
         str,
         typer.Option(
@@ -162,10 +179,12 @@ def fit(
     began = time.monotonic()
     candidates = parsed_clusters(clusters)
     n_tastes = _parsed_tastes(tastes)
-    if model is ModelName.tastes:
-        if sampler is SamplerName.paper or count_k is not None:
-            raise typer.BadParameter("--sampler paper and --count-k are for --model bmcd.")
-    elif distance is not Distance.footrule:
+    if model is not ModelName.bmcd and (sampler is SamplerName.paper or count_k is not None):
+        raise typer.BadParameter("--sampler paper and --count-k are for --model bmcd.")
+    if model is not ModelName.blend and (blend is not None or folds is not None):
+        raise typer.BadParameter("--blend and --folds are for --model blend.")
+    parts = parsed_parts(PARTS if blend is None else blend, candidates, distance, no_clicks)
+    if model is ModelName.bmcd and distance is not Distance.footrule:
         if sampler is SamplerName.exact:
             raise typer.BadParameter(f"--distance {distance.value} needs --sampler paper.")
         if not isinstance(candidates, int):
@@ -176,8 +195,12 @@ def fit(
     inputs = [Path(clicks), titles]
     target = check_output(output, MODELS, but_not=inputs)
     kept = target.with_name(target.name + ".checkpoint")
-    if checkpoint is not None:
+    if checkpoint is not None and model is ModelName.blend and checkpoint.is_dir():
+        kept = checkpoint
+    elif checkpoint is not None:
         kept = check_output(checkpoint, (checkpoint.suffix.lower(),), [*inputs, output])
+
+    import bmcd
 
     layout = Layout(user_column, item_column, delimiter, encoding, missing)
     own = {"title_column": title_column} if titles is None else {"title": title_column}
@@ -198,8 +221,17 @@ def fit(
         run = {name: value for name, value in run.items() if value is not None}
         run["checkpoint"] = kept
         options: dict[str, Any] = {"distance": distance.value, "rank_scale": rank_scale.value}
-        if model is ModelName.tastes:
-            fitted = _fitted(data, "Tastes", {"n_tastes": n_tastes, **options}, run)
+        chosen: dict[str, Any] | None
+        if model is ModelName.blend:
+            given = {"n_tastes": n_tastes, "n_clusters": candidates, **options}
+            made, run, settings = make_blend(data, parts, FOLDS if folds is None else folds, given, run)
+            chosen = settings
+            if not as_json:
+                say(f"{settings['reason']}\n")
+            fitted = _fitted(data, made, run)
+        elif model is ModelName.tastes:
+            fitted = _fitted(data, bmcd.Tastes(n_tastes=n_tastes, **options), run)
+            chosen = None if fitted.choice_ is None else told(fitted.choice_)
         else:
             choice = None
             if not isinstance(candidates, int):
@@ -210,26 +242,24 @@ def fit(
                     say(f"{choice.reason}\n")
             options |= {"n_clusters": choice.recommended if choice else candidates}
             options |= {"sampler": sampler.value, "start": start.value}
-            fitted = _fitted(data, "BMCD", options, {**run, "count_k": counted})
+            fitted = _fitted(data, bmcd.BMCD(**options), {**run, "count_k": counted})
             fitted.choice_ = choice
+            chosen = None if choice is None else told(choice)
             if candidates is None:
                 fitted.set_params(n_clusters="auto")  # as if it had chosen itself
         if require_converged and not fitted.converged_:
             _refuse(fitted, output, kept)
         with held_back() as ctrl_c_came:
             fitted.save(target, clicks=not no_clicks)
-            finished = fitted.draws_.stopped == "finished"
+            finished = is_finished(fitted)
             if checkpoint is None and finished:
                 remove_checkpoint(kept)
             left = None if checkpoint is None and finished else kept
             seconds = time.monotonic() - began
             if as_json:
-                print_json(facts(fitted, output, seconds, left))
+                print_json(facts(fitted, chosen, output, seconds, left))
             else:
-                report(fitted, output, seconds, left)
-                named = shlex.quote(str(output))
-                say(f"Next: bmcd recommend {named}{' --histories new.csv' if no_clicks else ''}")
-                say(f"      bmcd clusters {named}")
+                tell_fitted(fitted, output, seconds, left, no_clicks)
         if ctrl_c_came():
             complain(f"Ctrl-C came while the model was written: it is whole, in {output}.", "")
     except KeyboardInterrupt as stop:
@@ -245,23 +275,21 @@ def _read(clicks: str, layout: Layout, titles: Path | None, **options: Any) -> C
     return data
 
 
-def _parsed_tastes(text: str) -> int | str:
+def _parsed_tastes(text: str) -> int | Literal["auto"]:
     if text == "auto":
-        return text
+        return "auto"
     if text.isascii() and text.isdigit() and int(text) > 0:
         return int(text)
     raise typer.BadParameter(f"--tastes must be auto or a number such as 40, not {plain(text)!r}.")
 
 
-def _fitted(data: Clicks, name: str, options: dict[str, Any], run: dict[str, Any]) -> Any:
-    import bmcd
-
-    model = getattr(bmcd, name)(**options)
+def _fitted(data: Clicks, model: Any, run: dict[str, Any]) -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FitWarning)  # it is told below, or by the report
         model.fit(data, **run)
-    if model.draws_.stopped == "interrupted":
-        raise Interrupted(model.draws_.note)
+    draws = getattr(model, "draws_", None)  # a blend that is stopped raises by itself
+    if draws is not None and draws.stopped == "interrupted":
+        raise Interrupted(draws.note)
     return model
 
 

@@ -10,6 +10,21 @@ class ModelName(StrEnum):
 
     bmcd = "bmcd"
     tastes = "tastes"
+    blend = "blend"
+
+
+class PartName(StrEnum):
+    """Those that a blend can be made of."""
+
+    tastes = "Tastes"
+    bmcd = "BMCD"
+    ease = "EASE"
+    item_knn = "ItemKNN"
+    user_knn = "UserKNN"
+    als = "ALS"
+    spark_als = "SparkALS"
+    diffusion = "Diffusion"
+    popularity = "Popularity"
 
 
 class Distance(StrEnum):

@@ -18,7 +18,7 @@ from bmcd.cli.log_files import (
     MissingRows,
     UserColumn,
 )
-from bmcd.cli.output import check_output, file_size, print_json, say
+from bmcd.cli.output import check_output, file_size, plain, print_json, say
 
 SUFFIXES = (".html", ".htm")
 
@@ -30,6 +30,9 @@ def report(
         Path | None,
         typer.Option(help="Clicks it has not seen (csv, tsv, parquet), of the same users: how good is it?"),
     ] = None,
+    before: Annotated[
+        Path | None, typer.Option(help="An older model file: the report also says what changed since.")
+    ] = None,
     k: Annotated[
         list[str] | None,
         typer.Option("-k", help="How many items for each user; several: -k 5,10, which is the default."),
@@ -38,6 +41,7 @@ def report(
         list[str] | None, typer.Option("--user", help="Show this user; may be repeated. By default 12 are chosen.")
     ] = None,
     title: Annotated[str, typer.Option(help="The heading.")] = "What is recommended, and how good it is",
+    data: Annotated[str, typer.Option(help="What the data are called, below the heading.")] = "",
     rivals: Annotated[bool, typer.Option(help="Compare with other methods, untuned.")] = True,
     popular: Annotated[
         int | None, typer.Option(min=1, help="How many items are popular, not rare; by default a fifth.")
@@ -56,11 +60,12 @@ def report(
 
     Without --test it leaves out what needs clicks kept aside: accuracy, cut-offs, other methods.
     """
-    options: Any = {"k": _read_numbers(k), "n_popular": popular, "seed": seed, "n_threads": threads, "title": title}
+    options: Any = {"k": _read_numbers(k), "n_popular": popular, "seed": seed, "n_threads": threads}
+    options |= {"title": title, "data": data}
     wanted = [user for text in users or [] for user in ids_in(text)]
     if users and not wanted:
         raise typer.BadParameter("--user has no ids in it.")
-    target = check_output(output, SUFFIXES, [model, test])
+    target = check_output(output, SUFFIXES, [model, test, before])
     import bmcd
 
     fitted = bmcd.load(model)
@@ -71,11 +76,18 @@ def report(
             test_clicks = as_known(layout.read_aloud(test), known, ignore_unknown)
         if wanted:
             shown = own_ids(wanted, known.users, "user", "Show users that the model was fitted to.")
-    bmcd.report(fitted, None, test_clicks, target, rivals=None if rivals else {}, users=shown, **options)
+    reported = fitted if before is None else _named(before, bmcd.load(before), model, fitted)
+    bmcd.report(reported, None, test_clicks, target, rivals=None if rivals else {}, users=shown, **options)
     if as_json:
         print_json({"model": model, "test": test, "file": output, "bytes": target.stat().st_size})
     else:
         say(f"report: {output} ({file_size(target)}). Open it in a browser.")
+
+
+def _named(before: Path, old: Any, now: Path, new: Any) -> dict[str, Any]:
+    """The two models by the names of their files, or by the paths where these are the same."""
+    names = (before.stem, now.stem) if before.stem != now.stem else (str(before), str(now))
+    return {plain(names[0]): old, plain(names[1]): new}
 
 
 def _read_numbers(texts: list[str] | None) -> list[int] | None:

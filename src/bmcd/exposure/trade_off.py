@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -10,7 +10,8 @@ import numpy as np
 
 from bmcd.clicks.table import Clicks, Library
 from bmcd.errors import InputError
-from bmcd.evaluation import Evaluation, evaluate
+from bmcd.evaluation import Comparison, Evaluation, compare, evaluate
+from bmcd.evaluation.diversity_price import diversity_price, price_table
 from bmcd.exposure.flow import best_flow, graph_solvers, widest_coverage
 from bmcd.exposure.limits import Limit, read_limits
 from bmcd.exposure.rerank import Reranking, make_problem, rerank_weights
@@ -37,6 +38,17 @@ class TradeOff:
     """One for each rung."""
     evaluations: tuple[Evaluation, ...] | None
     """What `bmcd.evaluate` says of each reranking, if there were test clicks."""
+    comparison: Comparison | None = None
+    """The plain lists of the model beside those of the rivals, if there were any."""
+
+    @property
+    def against(self) -> Any:
+        """What the model, without limits, gives up or gains against each rival: a pandas frame, or None.
+
+        Differences are the model minus the rival, with intervals where there are any (coverage has none);
+        nearly_equal says whether the two hit about as often, so that diversity is compared at the same price.
+        """
+        return None if self.comparison is None else price_table(diversity_price(self.comparison))
 
     def rows(self) -> list[dict[str, Any]]:
         """Return a dict for each rung, ready for JSON."""
@@ -81,7 +93,11 @@ class TradeOff:
     def __repr__(self) -> str:
         first = self.rerankings[0]
         title = f"TradeOff({len(self.rungs)} rungs of {self.ladder}, {first.clicks.n_users:,} users, k={first.k})"
-        return f"{title}\n{self.to_frame('pandas').to_string(index=False, float_format='{:,.4g}'.format)}"
+        text = f"{title}\n{self.to_frame('pandas').to_string(index=False, float_format='{:,.4g}'.format)}"
+        if self.comparison is None:
+            return text
+        plain = self.against.to_string(index=False, float_format="{:+,.4g}".format)
+        return f"{text}\n{self.comparison.against} without limits, minus its rivals:\n{plain}"
 
 
 def _price_per_item(previous: Reranking | None, reranking: Reranking) -> float | None:
@@ -101,6 +117,7 @@ def trade_off(
     max_exposure: Any = None,
     steps: int = 8,
     test: Clicks | Simulation | None = None,
+    rivals: Mapping[str, Any] | None = None,
     clicks: Clicks | None = None,
     value: Value | None = None,
     **options: Any,
@@ -120,6 +137,9 @@ def trade_off(
         min_exposure, from 0 to nearly the largest floor that all items can have.
     test
         Held-out clicks, or the simulation: with it the table also has the real hits and the accuracy.
+    rivals
+        Other recommenders by name, fitted or not: `TradeOff.against` then says what the model gives up or gains
+        against each of them in hits, coverage, novelty and rare items. It needs ``test``.
 
     Examples
     --------
@@ -133,6 +153,10 @@ def trade_off(
     """
     graph_solvers()
     k = check_k(k)
+    if rivals and (test is None or not hasattr(model, "recommend")):
+        raise InputError(
+            "rivals need test=, the clicks on which they are compared, and a recommender, not a matrix."
+        )
     limits: dict[str, Any] = dict(min_coverage=min_coverage, min_exposure=min_exposure, max_exposure=max_exposure)
     ladders = [name for name, limit in limits.items() if _is_ladder(limit)]
     if len(ladders) > 1:
@@ -152,7 +176,10 @@ def trade_off(
     evaluations = None
     if test is not None:
         evaluations = tuple(evaluate(each.recommendations, weights.clicks, test, k=k) for each in rerankings)
-    return TradeOff(ladder, tuple(rungs), rerankings, evaluations)
+    comparison = None
+    if rivals and test is not None:
+        comparison = compare({type(model).__name__: model, **rivals}, weights.clicks, test, k, progress=False)
+    return TradeOff(ladder, tuple(rungs), rerankings, evaluations, comparison)
 
 
 def _is_ladder(limit: Any) -> bool:

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 # Users whose scores say where any score of a model stands.
 SCALE_USERS = 2_000
+# Users by whose items it is told how much each model says.
+SHARE_USERS = 500
 
 
 class Blend(ProbabilityModel):
@@ -132,6 +134,11 @@ class Blend(ProbabilityModel):
         found = self._answers.explain(person, column, k, known=history is None)
         return BlendExplanation(user, item, title, k, int(person.matrix.nnz), *found)
 
+    def shares(self, k: int = 10) -> dict[str, float]:
+        """Return how much of what sets apart the items that users may click next is each model's say; sums to 1."""
+        clicks = self.clicks_with_users()
+        return self._answers.shares(clicks.of_users(_spread(clicks.n_users, SHARE_USERS)), check_k(k))
+
     def diagnostics(self) -> Any:
         """Return the diagnostics of the sampled models, one below the other, with a column for the model."""
         import pandas as pd
@@ -184,9 +191,13 @@ def named_models(models: Any) -> dict[str, Any]:
     return named
 
 
+def _spread(n_users: int, most: int) -> NDArray[np.int64]:
+    """Return the rows of users evenly spread over all."""
+    return np.unique(np.linspace(0, n_users - 1, min(most, n_users)).round().astype(np.int64))
+
+
 def _scale(name: str, model: Any, clicks: Clicks) -> Scale:
     """Return where the scores of a fitted model stand, by those of users evenly spread over all."""
-    rows = np.unique(np.linspace(0, clicks.n_users - 1, min(SCALE_USERS, clicks.n_users)).round().astype(np.int64))
-    people = clicks.of_users(rows)
+    people = clicks.of_users(_spread(clicks.n_users, SCALE_USERS))
     free = ~clicked_mask(people.matrix, np.arange(people.n_users))
     return make_scale(part_scores(name, model, people, known=True).values, free)

@@ -14,6 +14,13 @@ Model = BMCD | Tastes | Blend
 MODELS: dict[str, type[BMCD] | type[Tastes] | type[Blend]] = {"bmcd": BMCD, "tastes": Tastes, "blend": Blend}
 
 
+def sampled_models(model: Model) -> dict[str, BMCD | Tastes]:
+    """Return the models with draws by name: the model itself, or those of a blend, which may have none."""
+    if isinstance(model, Blend):
+        return {name: part for name, part in model.models_.items() if isinstance(part, BMCD | Tastes)}
+    return {type(model).__name__: model}
+
+
 def load(path: str | Path) -> Model:
     """Open a model that its `save` wrote, or raise `StoreError`.
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from bmcd.clicks.table import Clicks
 from bmcd.errors import InputError
-from bmcd.models.load import Model
+from bmcd.models.load import Model, sampled_models
 from bmcd.prediction.predictor import DRAWS
 from bmcd.prediction.top_k import Lists
 
@@ -87,11 +87,12 @@ def _spread_rows(model: Model, clicks: Clicks, lists: Lists) -> list[int]:
 
 
 def _memberships(model: Model, clicks: Clicks, rows: list[int], max_draws: int) -> NDArray[np.float64] | None:
-    """Return P(cluster) of the users in these rows; None for distances that only count, not the footrule."""
-    options = model.draws_.problem.options
-    if "count_k" in options and options["distance"] != "footrule":
+    """Return P(cluster) of the users in these rows; None without clusters, and for distances that only count."""
+    grouping = next(iter(sampled_models(model).values()), None)
+    options = {} if grouping is None else grouping.draws_.problem.options
+    if grouping is None or ("count_k" in options and options["distance"] != "footrule"):
         return None
-    frame = nw.from_native(model.memberships(clicks.users[rows].tolist(), max_draws=max_draws))
+    frame = nw.from_native(grouping.memberships(clicks.users[rows].tolist(), max_draws=max_draws))
     weights: NDArray[np.float64] = frame.drop("user").to_numpy()
     return weights
 

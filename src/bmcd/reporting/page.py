@@ -8,10 +8,15 @@ from string import Template
 from typing import Any, NamedTuple
 
 from bmcd.plots import Figure
+from bmcd.reporting.headlines import Headline, headlines
 from bmcd.reporting.results import Results, ResultsForK
+from bmcd.reporting.search import search_box, search_data
 from bmcd.reporting.sentences import n_groups
 from bmcd.reporting.svg import inline_svg
 from bmcd.system.markup import Html, escape, tag
+
+# A light must not be told by its colour alone.
+LAMPS = {"good": "✓ ", "look": "! ", "bad": "✕ ", "none": ""}
 
 
 class Section(NamedTuple):
@@ -34,17 +39,31 @@ def captioned(figure: Figure, name: str, caption: str) -> Html:
     return tag("figure", inline_svg(figure, name, caption), tag("figcaption", caption))
 
 
-def make_page(results: Results, title: str, sections: Sequence[Section]) -> str:
-    """Return the page as one HTML text that needs nothing else."""
+def make_page(results: Results, title: str, about: str, sections: Sequence[Section]) -> str:
+    """Return the page as one HTML text that needs nothing else; ``about`` tells which data these are, and when."""
     clicks = results.clicks
-    sizes = f"{clicks.n_users:,} users, {clicks.n_items:,} items, {n_groups(results)} of users"
+    sizes = f"{clicks.n_users:,} users, {clicks.n_items:,} items"
+    sizes += f", {n_groups(results)} of users" if results.grouping else ""
     links = [tag("li", tag("a", section.title, href=f"#{section.id}")) for section in sections]
-    header = tag("header", tag("h1", title), tag("p", sizes), tag("nav", tag("ul", links), aria_label="Contents"))
+    strip = for_each_k(
+        results, lambda for_k: tag("ul", [_tile(each) for each in headlines(results, for_k)], cls="strip")
+    )
+    header = tag("header", tag("h1", title), tag("p", sizes), tag("p", about) if about else None, strip)
+    menu = tag("nav", tag("ul", links), aria_label="Contents")
+    bar = tag("div", menu, _choice_of_k(results), search_box(), cls="menu")
     main = tag("main", [tag("section", tag("h2", title), body, id=name) for name, title, body in sections])
     files = {name: _file(f"report.{name}").strip() for name in ("css", "js")}
     # The parts are put in once; a "$" in them means nothing.
     return Template(_file("template.html")).substitute(
-        files, title=escape(title), body=header + _choice_of_k(results) + main
+        files, title=escape(title), body=header + bar + main + search_data(results)
+    )
+
+
+def _tile(headline: Headline) -> Html:
+    lamp = tag("span", LAMPS[headline.light], cls="lamp")
+    value = tag("strong", headline.value)
+    return tag(
+        "li", tag("span", lamp, headline.label, cls="label"), value, tag("span", headline.text), cls=headline.light
     )
 
 
@@ -55,7 +74,7 @@ def _choice_of_k(results: Results) -> Html:
         tag("label", tag("input", type="radio", name="k", value=for_k.k, checked=place == 0), f" {for_k.k}")
         for place, for_k in enumerate(results.by_k)
     ]
-    return tag("fieldset", tag("legend", "Recommendations for each user (k):"), choices, cls="picker control")
+    return tag("fieldset", tag("legend", "Items for each user (k):"), choices, cls="picker control")
 
 
 def _file(name: str) -> str:

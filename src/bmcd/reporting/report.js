@@ -22,6 +22,60 @@
     showPerson();
   }
 
+  // Look up an item or a user: what is shown is text, never markup.
+  const lookup = JSON.parse(byId("lookup").textContent);
+  const find = byId("find"), found = byId("found"), fact = byId("fact");
+  const counted = (n, word) => n.toLocaleString("en") + " " + word + (n === 1 ? "" : "s");
+  const tellItem = ([title, clicks, byK]) => {
+    const chosen = all("input[name=k]").find((choice) => choice.checked);
+    const k = chosen ? chosen.value : Object.keys(byK)[0];
+    const [n, hits] = byK[k];
+    const hit = hits === null ? "" : ", " + counted(hits, "hit");
+    fact.textContent = title + ": clicked by " + counted(clicks, "user") + "; recommended to " + counted(n, "user") +
+      hit + " (k = " + k + ").";
+    fact.hidden = false;
+  };
+  const showUser = (place) => {
+    person.value = String(place);
+    showPerson();
+    byId("users").scrollIntoView();
+  };
+  find.addEventListener("input", () => {
+    const wanted = find.value.trim().toLowerCase();
+    const matches = (text) => wanted && text.toLowerCase().includes(wanted);
+    const choices = lookup.users.flatMap((name, place) => (matches(name) ? [[name, () => showUser(place)]] : []))
+      .concat(lookup.items.flatMap((item) => (matches(item[0]) ? [[item[0], () => tellItem(item)]] : []))).slice(0, 8);
+    found.replaceChildren(...choices.map(([text, act]) => {
+      const line = document.createElement("li"), button = document.createElement("button");
+      button.type = "button";
+      button.textContent = text;
+      button.addEventListener("click", () => {
+        found.hidden = true;
+        find.value = "";
+        act();
+      });
+      line.append(button);
+      return line;
+    }));
+    if (wanted && !choices.length) found.append(Object.assign(document.createElement("li"), { textContent: "Nothing." }));
+    found.hidden = !wanted;
+    fact.hidden = true;
+  });
+  find.addEventListener("keydown", (event) => {
+    if (event.key === "Escape") found.hidden = true;
+    if (event.key === "Enter" && !found.hidden) found.querySelector("button")?.click();
+  });
+
+  // Mark in the menu what is being read.
+  const links = new Map(all("nav a").map((link) => [link.getAttribute("href").slice(1), link]));
+  const inView = new IntersectionObserver((entries) => {
+    for (const entry of entries) {
+      if (!entry.isIntersecting) continue;
+      for (const [id, link] of links) link.classList.toggle("on", id === entry.target.id);
+    }
+  }, { rootMargin: "-20% 0px -70% 0px" });
+  for (const section of all("section")) inView.observe(section);
+
   // Pick how often to be right: the page has a sentence and a row for each step of the slider.
   const answers = byId("cutoffs") ? JSON.parse(byId("cutoffs").textContent) : {};
   for (const slider of all("input[type=range]")) {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ SUFFIXES = (".html", ".htm")
 
 
 def report(
-    model: Model,
+    model: Model | Mapping[str, Model],
     train: Clicks | None = None,
     test: Clicks | None = None,
     path: str | Path = "report.html",
@@ -28,6 +29,8 @@ def report(
     rivals: Mapping[str, Any] | None = None,
     users: Iterable[Any] | None = None,
     title: str = "What is recommended, and how good it is",
+    data: str = "",
+    date: str | None = None,
     n_popular: int | None = None,
     seed: int = 0,
     n_threads: int | None = None,
@@ -37,13 +40,15 @@ def report(
 
     Plain words come first, numbers second, the method last: how often the recommendations hit, whether the
     probabilities can be trusted, how much to recommend to be right half the time, which items are shown, what the
-    groups of users like, other methods for comparison, and some users to look at. The same model and clicks give
-    the same bytes.
+    groups of users like, other methods for comparison, and some users to look at. The same model, clicks and date
+    give the same bytes.
 
     Parameters
     ----------
     model
-        A fitted `BMCD` or `Tastes`.
+        A fitted `BMCD`, `Tastes` or `Blend`; of a blend the models it is made of are compared with it as well. Or
+        two of them by name, the older first, ``{"last week": a, "this week": b}``: the report is about the second,
+        and says what changed.
     train
         The clicks it was fitted to; by default those it knows.
     test
@@ -61,6 +66,8 @@ def report(
         Ids of the users to show; by default 12, spread over the groups and over how sure the model is of them.
     title
         The heading of the page.
+    data, date
+        What the data are called, and the day that is told; by default no name, and today.
     n_popular
         As in `evaluate`.
     seed
@@ -91,7 +98,8 @@ def report(
             if section := make(results):
                 sections.append(section)
             show(65 + round(35 * n_made / len(SECTIONS)))
-        page = make_page(results, title, sections)
+        told = datetime.date.today().isoformat() if date is None else date
+        page = make_page(results, title, ", ".join(part for part in (data, told) if part), sections)
     with open_replacement(target) as file:
         file.write(page)
     return path

@@ -16,8 +16,12 @@ from bmcd.errors import InputError, InputTypeError
 from bmcd.evaluation import Calibration, Comparison, Evaluation, Interval, ItemCounts, compare
 from bmcd.evaluation.compare import check_fitted_to
 from bmcd.evaluation.evaluate import count_popular
-from bmcd.models.load import Model
+from bmcd.models.blend import Blend
+from bmcd.models.bmcd import BMCD
+from bmcd.models.load import Model, sampled_models
+from bmcd.models.tastes import Tastes
 from bmcd.prediction.top_k import Lists, check_k
+from bmcd.reporting.changes import Changes, find_changes, read_models
 from bmcd.reporting.example_users import ExampleUser, choose_example_users
 
 # The name of the reported model beside its rivals.
@@ -109,14 +113,30 @@ class Results:
     by_k: tuple[ResultsForK, ...]
     rivals: tuple[str, ...]
     """Names of the rivals; none without a test."""
+    parts: Mapping[str, str]
+    """The models of a blend and what each is called among its rivals; none without a test."""
     rivals_are_default: bool
+    not_run: Mapping[str, str]
+    """Rivals that a report usually has and that were not run, with the reason."""
     n_popular: int
     examples: tuple[ExampleUser, ...]
+    changes: Changes | None = None
+    """What changed since another model; None if there is only one."""
 
     @cached_property
     def titles(self) -> list[str]:
         """What each item is called: its title, or "item" and its id."""
         return [self.clicks.title_of(column) for column in range(self.clicks.n_items)]
+
+    @property
+    def grouping(self) -> BMCD | Tastes | None:
+        """The model whose groups are shown: itself, or the first of a blend that has some."""
+        return next(iter(sampled_models(self.model).values()), None)
+
+    @property
+    def others(self) -> tuple[str, ...]:
+        """Names of all that the model is compared with: the models it is made of, then its rivals."""
+        return (*self.parts.values(), *self.rivals)
 
     @property
     def test_clicks(self) -> NDArray[np.int64]:
@@ -135,7 +155,7 @@ class Results:
 
 
 def gather_results(
-    model: Model,
+    model: Model | Mapping[str, Model],
     train: Clicks | None = None,
     test: Clicks | None = None,
     k: int | Iterable[int] | None = None,
@@ -148,14 +168,20 @@ def gather_results(
     show_share: Callable[[float], None] = lambda share: None,
 ) -> Results:
     """Return everything that a report tells; see `bmcd.report`. ``show_share`` is told which share is done."""
+    model, older = read_models(model)
     clicks = _check_clicks(model, train, test)
     ks = choose_k(model, k)
     popular = count_popular(n_popular, clicks.n_items)
-    others = default_rivals() if rivals is None else dict(rivals)
-    name = type(model).__name__
+    name, made_of = type(model).__name__, dict(model.models_) if isinstance(model, Blend) else {}
+    # A default rival that is also part of a blend would be the same method with worse settings.
+    left_out = {type(part) for part in made_of.values()}
+    usual, missing = default_rivals()
+    usual = {key: rival for key, rival in usual.items() if type(rival) not in left_out}
+    others, not_run = (usual, missing) if rivals is None else (dict(rivals), {})
+    parts = {part: f"{part} alone" if part in (name, *others) else part for part in made_of}
     if name in others:
         raise InputError(f"a rival is called {name!r}, which is the model's own name here. Give it another.")
-    models, by_k = {name: model, **others}, []
+    models, by_k = {name: model, **{parts[part]: made_of[part] for part in parts}, **others}, []
     for number in ks:
         lists = model.lists(number, n_threads=n_threads, progress=False)
         if test is None:
@@ -169,16 +195,22 @@ def gather_results(
             by_k.append(ResultsForK(name, number, lists, evaluation.items, compared, *cutoffs))
         show_share(len(by_k) / len(ks))
     examples = choose_example_users(model, clicks, test, by_k[0].lists, users)
-    names = tuple(others) if test is not None else ()
-    return Results(model, clicks, test, tuple(by_k), names, rivals is None, popular, examples)
+    is_default, changes = rivals is None, None
+    if older is not None:
+        now = {for_k.k: for_k.lists for for_k in by_k}
+        changes = find_changes(older[:2], older[2], model, test, now, seed)
+    named = (tuple(others), parts, is_default, not_run) if test is not None else ((), {}, is_default, {})
+    return Results(model, clicks, test, tuple(by_k), *named, popular, examples, changes)
 
 
-def default_rivals() -> dict[str, Any]:
-    """Return the rivals of a report that names none, with the settings they come with."""
+def default_rivals() -> tuple[dict[str, Any], dict[str, str]]:
+    """Return the rivals of a report that names none, with the settings they come with; and those not there, why."""
     from bmcd import baselines
 
     rivals = {"Popularity": baselines.Popularity(), "ItemKNN": baselines.ItemKNN(), "EASE": baselines.EASE()}
-    return rivals | ({"ALS": baselines.ALS()} if importlib.util.find_spec("implicit") else {})
+    if importlib.util.find_spec("implicit"):
+        return {**rivals, "ALS": baselines.ALS()}, {}
+    return rivals, {"ALS": 'the package implicit is not installed (pip install "bmcd[baselines]")'}
 
 
 def choose_k(model: Model, k: int | Iterable[int] | None) -> list[int]:
@@ -186,7 +218,7 @@ def choose_k(model: Model, k: int | Iterable[int] | None) -> list[int]:
 
     A model with another distance than the footrule knows only the k that were counted in its fit.
     """
-    clicks, options = model.clicks_, model.draws_.problem.options
+    clicks, options = model.clicks_, {} if isinstance(model, Blend) else model.draws_.problem.options
     most = clicks.n_items - int(clicks.per_user.min())
     if most < 1:
         raise InputError("every user has clicked every item: there is nothing to recommend.")
@@ -238,7 +270,9 @@ def choose_cutoffs(calibration: Calibration, lists: Lists) -> tuple[tuple[Cutoff
 def _check_clicks(model: Model, train: Clicks | None, test: Clicks | None) -> Clicks:
     """Return the clicks to report on; refuse what no report can be made of."""
     if not isinstance(model, Model):
-        raise InputTypeError(f"a report is about BMCD or Tastes, not {type(model).__name__}: pass it as a rival.")
+        raise InputTypeError(
+            f"a report is about BMCD, Tastes or Blend, not {type(model).__name__}: pass it as a rival."
+        )
     for name, clicks, which in (("train", train, "it was fitted to"), ("test", test, "kept aside")):
         if clicks is not None and not isinstance(clicks, Clicks):
             raise InputTypeError(f"{name} must be the Clicks {which}, or None, not {type(clicks).__name__}.")

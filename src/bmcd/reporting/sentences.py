@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from bmcd.evaluation import PairedDifference
+from bmcd.evaluation.diversity_price import Price
+from bmcd.models.blend import Blend
 from bmcd.models.tastes import Tastes
 from bmcd.reporting.results import LEAST_KEPT, Cutoff, Results, ResultsForK
-from bmcd.sampling.diagnostics import MIN_DRAWS
+from bmcd.reporting.settled import convergence
 from bmcd.system.text import and_list
 
 
@@ -58,13 +62,14 @@ def counted(n: int, word: str) -> str:
 
 
 def n_groups(results: Results) -> str:
-    """Return how many groups or tastes there are."""
-    return counted(results.model.n_clusters_, group_word(results))
+    """Return how many groups or tastes there are; "" if there are none."""
+    grouping = results.grouping
+    return "" if grouping is None else counted(grouping.n_clusters_, group_word(results))
 
 
 def group_word(results: Results) -> str:
     """Return what the model's clusters are called: a user belongs to a group, and has tastes."""
-    return "taste" if isinstance(results.model, Tastes) else "group"
+    return "taste" if isinstance(results.grouping, Tastes) else "group"
 
 
 def n_test_clicks(results: Results) -> str:
@@ -78,9 +83,10 @@ def summary(results: Results, for_k: ResultsForK) -> list[str]:
     """Return the report in four to six sentences."""
     if for_k.comparison is not None:
         return [
+            *([best(for_k)] if results.others else []),
             hits(results, for_k),
             f"{promise(for_k)} {mismatch(results, for_k)}".strip(),
-            *([rivals(for_k)] if results.rivals else []),
+            *([rivals(for_k)] if results.others else []),
             diversity(results, for_k),
             cutoff(results, half_the_time(for_k)),
             convergence(results),
@@ -88,15 +94,28 @@ def summary(results: Results, for_k: ResultsForK) -> list[str]:
     clicks, lists = results.clicks, for_k.lists
     probability = float(lists.values["probability"][lists.items >= 0].mean())
     n_shown = int((for_k.items.recommended > 0).sum())
+    sorted_into = f"were sorted into {n_groups(results)}" if results.grouping else "were learned from"
     return [
-        f"{clicks.n_users:,} users and their {clicks.n_clicks:,} clicks on {clicks.n_items:,} items were sorted "
-        f"into {n_groups(results)}.",
+        f"{clicks.n_users:,} users and their {clicks.n_clicks:,} clicks on {clicks.n_items:,} items {sorted_into}.",
         f"Each user is recommended {_up_to_k(for_k)} items, which have, on average, a probability of "
         f"{percent(probability)} to be among the next {for_k.k} clicks.",
         f"Of the {clicks.n_items:,} items {n_shown:,} are recommended to somebody.",
         convergence(results),
         "How often the recommendations hit is not known: no clicks were kept aside to test them.",
     ]
+
+
+def best(for_k: ResultsForK) -> str:
+    """Return which method hits most often, and how sure that is."""
+    rates = {name: entry.evaluation.accuracy for name, entry in for_k.tested.entries.items()}
+    name, top = for_k.name, max(rates, key=rates.__getitem__)
+    gaps = {other: of["accuracy"] for other, of in for_k.tested.differences.items()}
+    if rates[name] == rates[top]:
+        level = [other for other, gap in gaps.items() if gap.high >= 0]
+        sure = f", though not clearly more often than {and_list(level)}" if level else ", and clearly so"
+        return f"{name} works best here: it hits most often of {len(rates)} methods{sure}."
+    sure = "" if gaps[top].low > 0 else "; the difference is within what chance explains"
+    return f"{top} works best here: {in_100(rates[top])} are hits, {in_100(rates[name])} with {name}{sure}."
 
 
 def hits(results: Results, for_k: ResultsForK) -> str:
@@ -131,19 +150,29 @@ def promise(for_k: ResultsForK) -> str:
 
 def mismatch(results: Results, for_k: ResultsForK) -> str:
     """Return a warning where not k clicks of each user were kept aside, which the probabilities speak of; or ""."""
-    counts = results.test_clicks
+    counts, calibration = results.test_clicks, for_k.calibration
     if (counts == for_k.k).all():
         return ""
-    return (
-        f"They speak of a user's next {for_k.k} clicks, but {n_test_clicks(results)} of each user were kept aside; "
-        f"for that reason alone there are {'fewer' if counts.mean() < for_k.k else 'more'} hits to be had."
+    fewer = bool(counts.mean() < for_k.k)
+    start = (
+        f"Mind that they speak of a user's next {for_k.k} clicks, while {n_test_clicks(results)} of each user were "
+        f"kept aside: {'fewer' if fewer else 'more'} can hit than with {for_k.k}"
     )
+    if fewer == (calibration.hit_rate < calibration.mean_probability):
+        return f"{start}, which explains the difference, or a part of it."
+    return f"{start}, and still {'more' if fewer else 'fewer'} did than was promised."
 
 
-def why(for_k: ResultsForK) -> str:
+def why(results: Results, for_k: ResultsForK) -> str:
     """Return why the probabilities are not right, and what to do about it; or ""."""
+    learnt_on_less = (
+        "Part of that is how they are learnt: from models that did without a part of the clicks. With all clicks "
+        "they know a little more than they promise."
+    )
     reasons = {
-        "cautious": (
+        "cautious": learnt_on_less
+        if isinstance(results.model, Blend)
+        else (
             "Part of that is the check itself: clicks that are kept aside at random are on average as well liked "
             "as those left to learn from, while the model assumes that what it has not seen clicked is liked less. "
             "So more of them are found than it says. The order of the recommendations is not changed by this."
@@ -186,6 +215,25 @@ def diversity(results: Results, for_k: ResultsForK) -> str:
     )
 
 
+def prices(results: Results, for_k: ResultsForK, found: Sequence[Price]) -> list[str]:
+    """Return what the model gives up or gains in diversity: a sentence for each that hits about as often."""
+    texts = []
+    for price in found:
+        if not price.nearly_equal:
+            continue
+        shown = round(price.coverage.difference * results.clicks.n_items)
+        parts = [_more_or_fewer(shown, "item") if shown else "as many items"]
+        if price.rare_share.clear:
+            rare = price.rare_share.difference
+            parts.append(f"{100 * abs(rare):.1f} points {'more' if rare > 0 else 'fewer'} rare items")
+        else:
+            parts.append("about as many rare ones")
+        texts.append(f"At about the hits of {price.other}, {for_k.name} shows {and_list(parts)}.")
+    return texts or [
+        f"No other method hits about as often as {for_k.name}: more or less diverse, each has a price."
+    ]
+
+
 def cutoff(results: Results, chosen: Cutoff | None) -> str:
     """Return what it takes to be right as often as the cut-off was chosen for."""
     if chosen is None:
@@ -221,35 +269,13 @@ def reach(for_k: ResultsForK) -> str:
     )
 
 
-def convergence(results: Results) -> str:
-    """Return whether the calculation has settled."""
-    verdict, draws = results.model.verdict_, results.model.draws_
-    runs = f"its {draws.n_chains} independent runs"
-    if verdict.converged:
-        if draws.n_chains == 1:
-            return "The calculation has settled, but in one run only: others might end elsewhere."
-        if isinstance(results.model, Tastes):
-            return f"The calculation has settled: other runs than {runs} would change the probabilities little."
-        return f"The calculation has settled: {runs} agree."
-    if draws.n_draws < MIN_DRAWS:
-        return "Whether the calculation has settled cannot be judged: it was too short."
-    if verdict.stuck_chains:
-        return "The calculation is stuck: use nothing of this report, and run it again."
-    if verdict.state == "too short":
-        return "The calculation has nearly settled, but was too short to be sure: run it longer."
-    if verdict.state == "stopped":
-        return "The calculation was stopped before it had settled: let it run to its end."
-    if draws.n_chains == 1:
-        return "The calculation has not settled: its one run still moves. Run it longer, and in several runs."
-    return (
-        f"The calculation has not settled: {runs} do not agree yet. Recommendations are averaged over the runs, "
-        "which is still the best answer, but groups and probabilities may change in a longer run."
-    )
-
-
 def _up_to_k(for_k: ResultsForK) -> str:
     items = for_k.lists.items
     return f"{for_k.k}" if items.shape[1] == for_k.k and (items >= 0).all() else f"up to {for_k.k}"
+
+
+def _more_or_fewer(number: int, what: str) -> str:
+    return counted(abs(number), f"{'more' if number > 0 else 'fewer'} {what}")
 
 
 def _hit_how_often(gaps: dict[str, PairedDifference], how_often: str) -> str:

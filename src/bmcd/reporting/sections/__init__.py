@@ -7,7 +7,9 @@ from collections.abc import Callable
 from bmcd.reporting.page import Section
 from bmcd.reporting.results import Results
 from bmcd.reporting.sections import (
+    blend,
     calibration,
+    changes,
     comparison,
     convergence,
     cutoffs,
@@ -20,9 +22,9 @@ from bmcd.reporting.sections import (
 )
 
 _IN_ORDER = (
-    *(summary, data, convergence, groups),
-    *(calibration, cutoffs, comparison, exposure),
-    *(users, method),
+    *(summary, changes, calibration, cutoffs),
+    *(comparison, blend, exposure, groups, users),
+    *(data, convergence, method),
 )
-# In the order of the page. Without a test some have nothing to show and are None.
+# In the order of the page. Some have nothing to show of some models, or without a test, and are None.
 SECTIONS: tuple[Callable[[Results], Section | None], ...] = tuple(module.section for module in _IN_ORDER)

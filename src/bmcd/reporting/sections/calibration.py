@@ -36,7 +36,7 @@ def section(results: Results) -> Section | None:
         )
         figure = plots.calibration({for_k.name: bins}, rivals=for_k.rival_accuracies)
         numbers = table(("probability", "how many", "promised", "hits"), rows, cls="numbers")
-        texts = (sentences.promise(for_k), sentences.mismatch(results, for_k), sentences.why(for_k))
+        texts = (sentences.promise(for_k), sentences.mismatch(results, for_k), sentences.why(results, for_k))
         picture = captioned(figure, f"calibration-{for_k.k}", caption)
         return [*paragraphs(*texts), tag("div", picture, numbers, cls="beside")]
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from bmcd.reporting import sentences
 from bmcd.reporting.page import Section
 from bmcd.reporting.results import Results
+from bmcd.reporting.settled import convergence
 from bmcd.system.markup import bullets, tag
 
 
@@ -12,7 +12,7 @@ def section(results: Results) -> Section:
     """Return the verdict in words, then in numbers, then what to do."""
     verdict = results.model.verdict_
     body = [
-        tag("p", sentences.convergence(results), cls=f"verdict {'good' if verdict.converged else 'warning'}"),
+        tag("p", convergence(results), cls=f"verdict {'good' if verdict.converged else 'warning'}"),
         tag("p", verdict.text, cls="note"),
         bullets(verdict.advice) if verdict.advice else None,
     ]

@@ -8,10 +8,12 @@ from bmcd import plots
 from bmcd.clusters.summary import RankedItem
 from bmcd.reporting.page import Section, captioned
 from bmcd.reporting.results import Results
-from bmcd.reporting.sentences import group_word, percent
+from bmcd.reporting.sentences import counted, group_word, percent
 from bmcd.system.markup import Html, bullets, paragraphs, table, tag, title_tag
 
 MOST_ITEMS = 5
+# More groups than this are there for those who ask.
+MOST_CARDS = 12
 OF_TASTES = (
     "Every run finds tastes of its own, and recommendations average over all runs; these are the tastes of the run "
     "that fits best. alpha: how closely a visit follows the taste, 0 being not at all. Runs agree: how like it the "
@@ -23,9 +25,11 @@ NOTE = (
 )
 
 
-def section(results: Results) -> Section:
-    """Return a card for each group or taste, then their sizes as a table and as a figure."""
-    clusters, word = results.model.clusters_, group_word(results)
+def section(results: Results) -> Section | None:
+    """Return a card for each group or taste, then their sizes as a table and as a figure; None without any."""
+    if results.grouping is None:
+        return None
+    clusters, word = results.grouping.clusters_, group_word(results)
     titles = dict(zip(results.clicks.items.tolist(), results.titles, strict=True))
 
     def list_items(ranked: Sequence[RankedItem]) -> Html:
@@ -37,8 +41,11 @@ def section(results: Results) -> Section:
             f"{c.n_users:,.0f} users ({percent(c.share)})" if word == "group" else f"{percent(c.share)} of visits"
         )
         heading = tag("h3", f"{word.capitalize()} {c.cluster}: {size}")
-        card = [heading, tag("p", "Liked best:"), list_items(c.top)]
+        card = [heading]
         card += [tag("p", "Liked more here than elsewhere:"), list_items(c.apart)] if c.apart else []
+        told = {each.item for each in c.apart[:MOST_ITEMS]}
+        if left := [each for each in c.top if each.item not in told]:
+            card += [tag("p", "Also liked best:" if c.apart else "Liked best:"), list_items(left)]
         cards.append(tag("article", card, cls="card"))
         users = f"{c.n_users:,.0f} ({c.n_users_interval[0]:,.0f} to {c.n_users_interval[1]:,.0f})"
         alpha = f"{c.alpha:.2f} ({c.alpha_interval[0]:.2f} to {c.alpha_interval[1]:.2f})"
@@ -62,6 +69,10 @@ def section(results: Results) -> Section:
         tag("p", OF_TASTES if word == "taste" else NOTE, cls="note"),
     ]
     picture = captioned(figure, "sizes", f"Users in each {word}, with the range of 90 % of the draws.")
-    parts = [tag("div", cards, cls="cards"), tag("div", tag("div", numbers), picture, cls="beside")]
+    shown = [tag("div", cards[:MOST_CARDS], cls="cards")]
+    if rest := cards[MOST_CARDS:]:
+        heading = tag("summary", f"{counted(len(rest), f'more {word}')}")
+        shown.append(tag("details", heading, tag("div", rest, cls="cards")))
+    parts = [*shown, tag("div", tag("div", numbers), picture, cls="beside")]
     title = "Tastes of the users" if word == "taste" else "Groups of users"
     return Section("groups", title, [paragraphs(text), *parts])

@@ -8,6 +8,10 @@ from sklearn.base import clone
 
 from bmcd import __version__, plots
 from bmcd.clusters.matching import name_clusters
+from bmcd.models.blend import Blend
+from bmcd.models.bmcd import BMCD
+from bmcd.models.load import sampled_models
+from bmcd.models.tastes import Tastes
 from bmcd.reporting.page import Section, captioned
 from bmcd.reporting.results import Results
 from bmcd.sampling.diagnostics import MIN_DRAWS
@@ -31,6 +35,12 @@ TASTES_IN_WORDS = (
     "once, in several independent runs, whose probabilities are averaged. It knows nothing of what was shown to "
     "whom: an item that was hardly shown looks like one that is not liked."
 )
+BLEND_IN_WORDS = (
+    "Several models are blended. Every user's clicks were dealt into {folds} parts, and each model was fitted "
+    "without each part; the clicks of the part then showed how much the scores of each model are worth. "
+    "Items arrive at rates, exponentials of the weighed scores; a probability is that of being among the first k "
+    "to arrive."
+)
 MEASURES_IN_WORDS = (
     "A hit is a recommendation among the clicks kept aside. Intervals of measures are percentile intervals over "
     "2,000 resamples of the users; differences are taken user by user, over the same resamples. Intervals of "
@@ -45,23 +55,35 @@ CITATION = (
 
 def section(results: Results) -> Section:
     """Return how the model works, its settings, its diagnostics and how to cite it."""
-    draws = results.model.draws_
-    traces = None if isinstance(draws, TasteDraws) else _traces(draws)
-    heading = tag("summary", "Diagnostics: R-hat and effective sample sizes")
+    model, sampled = results.model, sampled_models(results.model)
+    words = []
+    if isinstance(model, Blend):
+        words.append(BLEND_IN_WORDS.format(folds=model.folds))
+    for name, part in sampled.items():
+        text = TASTES_IN_WORDS if isinstance(part, Tastes) else MODEL_IN_WORDS
+        words.append(f"{name}: {text}" if isinstance(model, Blend) else text)
+    details = []
+    for number, (name, part) in enumerate(sampled.items()):
+        of = f" of {name}" if isinstance(model, Blend) else ""
+        heading = tag("summary", f"Diagnostics{of}: R-hat and effective sample sizes")
+        traces = None if isinstance(part, Tastes) else _traces(number, part.draws_)
+        details.append(tag("details", heading, _diagnostics(part), traces))
     body = [
-        *paragraphs(TASTES_IN_WORDS if isinstance(draws, TasteDraws) else MODEL_IN_WORDS, MEASURES_IN_WORDS),
+        *paragraphs(*words, MEASURES_IN_WORDS),
         table(("", ""), _settings(results), cls="facts"),
-        tag("details", heading, _diagnostics(results), traces),
+        *details,
         tag("h3", "How to cite"),
         tag("p", CITATION),
     ]
     return Section("method", "How this was made", body)
 
 
-def _traces(draws: Draws) -> Html:
+def _traces(number: int, draws: Draws) -> Html:
     alpha = name_clusters(draws).sort(draws.alpha)[:, :, :MOST_TRACES]
     figure = plots.alpha_traces(alpha, clusters=[f"group {c + 1}" for c in range(alpha.shape[2])])
-    return captioned(figure, "traces", "The scale alpha of each group, draw by draw, a line for each chain.")
+    return captioned(
+        figure, f"traces-{number}", "The scale alpha of each group, draw by draw, a line for each chain."
+    )
 
 
 def _model_settings(draws: ChainDraws) -> list[tuple[str, str]]:
@@ -83,17 +105,16 @@ def _model_settings(draws: ChainDraws) -> list[tuple[str, str]]:
 
 
 def _settings(results: Results) -> list[tuple[str, str]]:
-    draws = results.model.draws_
-    thinned = f", one of every {draws.plan.thin:,} sweeps" if draws.plan.thin > 1 else ""
-    sweeps = f"{draws.plan.warmup:,} sweeps of warm-up and {draws.n_draws:,} draws{thinned}"
-    rows = [
-        *_model_settings(draws),
-        ("chains", f"{draws.n_chains}, each {sweeps}"),
-        ("ended", ENDED[draws.stopped]),
-        ("seed", f"{draws.seed}"),
-        ("fitted with", f"bmcd {draws.version}"),
+    model, rows = results.model, []
+    for name, part in sampled_models(model).items():
+        before = f"{name}: " if isinstance(model, Blend) else ""
+        rows += [(before + what, text) for what, text in _chain_settings(part.draws_)]
+    if isinstance(model, Blend):
+        named = [f"{name}: {_unfitted(part)!r}" for name, part in model.models_.items()]
+        rows = [("model", f"blend with {model.folds} folds: {'; '.join(named)}"), *rows]
+    rows += [
         ("reported with", f"bmcd {__version__}"),
-        ("data (hash)", draws.problem.data_hash or "unknown"),
+        ("data (hash)", model.clicks_.fingerprint()),
         ("k", ", ".join(str(for_k.k) for for_k in results.by_k)),
     ]
     if results.rivals:
@@ -103,15 +124,27 @@ def _settings(results: Results) -> list[tuple[str, str]]:
     return rows
 
 
+def _chain_settings(draws: ChainDraws) -> list[tuple[str, str]]:
+    thinned = f", one of every {draws.plan.thin:,} sweeps" if draws.plan.thin > 1 else ""
+    sweeps = f"{draws.plan.warmup:,} sweeps of warm-up and {draws.n_draws:,} draws{thinned}"
+    return [
+        *_model_settings(draws),
+        ("chains", f"{draws.n_chains}, each {sweeps}"),
+        ("ended", ENDED[draws.stopped]),
+        ("seed", f"{draws.seed}"),
+        ("fitted with", f"bmcd {draws.version}"),
+    ]
+
+
 def _unfitted(model: Any) -> Any:
     """Return a model with the same settings that was not fitted, so that its repr has nothing but these."""
     return clone(model) if hasattr(model, "get_params") else model
 
 
-def _diagnostics(results: Results) -> Html:
-    if results.model.draws_.n_draws < MIN_DRAWS:
+def _diagnostics(model: BMCD | Tastes) -> Html:
+    if model.draws_.n_draws < MIN_DRAWS:
         return tag("p", f"Too few draws for diagnostics: {MIN_DRAWS} of each chain are the least.")
-    frame = results.model.diagnostics().sort_values("rhat", ascending=False).head(MOST_QUANTITIES)
+    frame = model.diagnostics().sort_values("rhat", ascending=False).head(MOST_QUANTITIES)
     rows = []
     for row in frame.reset_index().to_dict("records"):
         ess = min(row["ess_bulk"], row["ess_tail"])

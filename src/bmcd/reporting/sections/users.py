@@ -39,7 +39,7 @@ def _card(results: Results, user: ExampleUser, place: int, highest: float) -> Ht
     text = f"{counted(n_clicks, 'click')} to learn from."
     word = group_word(results)
     likely = [f"{word} {c} ({percent(p)})" for c, p in user.memberships if p >= LEAST_MEMBERSHIP]
-    if likely and results.model.n_clusters_ > 1:
+    if likely and len(user.memberships) > 1:
         text += f" {'Belongs to' if word == 'group' else 'Visits'} {and_list(likely)}."
     left = tag("div", tag("h4", "Clicked"), bullets(clicked) if clicked else tag("p", "Nothing."))
     right = tag("div", for_each_k(results, lambda for_k: _recommended(results, for_k, user, highest)))

@@ -1,0 +1,99 @@
+"""What `bmcd fit` leaves and says: a few lines about a model, or facts as JSON, and no checkpoint any more."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bmcd.cli.errors import as_options
+from bmcd.cli.output import file_size, rows_of, say
+
+if TYPE_CHECKING:
+    from bmcd.models.load import Model
+
+
+def is_finished(model: Model) -> bool:
+    """Return whether no chain of the model was stopped before its end."""
+    from bmcd.models.load import sampled_models
+
+    return all(part.draws_.stopped == "finished" for part in sampled_models(model).values())
+
+
+def remove_checkpoint(checkpoint: Path) -> None:
+    """Remove what a finished run has left: a file with its companions, or the folder of a blend."""
+    from bmcd.sampling.store import previous, remove_leftovers
+
+    if checkpoint.is_dir():
+        for path in sorted({path for kind in ("chains*", "scores*") for path in checkpoint.glob(f"*.{kind}")}):
+            path.unlink()
+        if not any(checkpoint.iterdir()):  # else it holds what is not ours
+            checkpoint.rmdir()
+        return
+    remove_leftovers(checkpoint)
+    for path in (checkpoint, previous(checkpoint), checkpoint.with_name(checkpoint.name + ".choice")):
+        path.unlink(missing_ok=True)
+
+
+def facts(
+    model: Model, choice: dict[str, Any] | None, output: Path, seconds: float, checkpoint: Path | None
+) -> dict[str, Any]:
+    """Return what `--json` prints; n_clusters, chains and draws are those of the first sampled model."""
+    from bmcd.models.blend import Blend
+    from bmcd.models.load import sampled_models
+
+    sampled, verdict, data = list(sampled_models(model).values()), model.verdict_, model.clicks_.summary()
+    first = sampled[0] if sampled else None
+    stopped = [part.draws_ for part in sampled if part.draws_.stopped != "finished"]
+    return {
+        "model": output,
+        "bytes": output.stat().st_size,
+        "data": {name: getattr(data, name) for name in data.__dataclass_fields__},
+        **({"blend": list(model.models_), "weights": rows_of(model.weights_)} if isinstance(model, Blend) else {}),
+        "n_clusters": None if first is None else first.n_clusters_,
+        "choice": choice,
+        "chains": None if first is None else first.draws_.n_chains,
+        "draws": None if first is None else first.draws_.n_draws,
+        "stopped": stopped[0].stopped if stopped else "finished",
+        "note": stopped[0].note if stopped else "",
+        "converged": verdict.converged,
+        "verdict": verdict.text,
+        "advice": list(verdict.advice),
+        "seconds": round(seconds, 3),
+        "checkpoint": checkpoint,
+    }
+
+
+def tell_fitted(model: Model, output: Path, seconds: float, checkpoint: Path | None, no_clicks: bool) -> None:
+    """Say what was fitted, whether it can be trusted, where it is, and what to do next."""
+    from bmcd.models.load import sampled_models
+
+    sampled, verdict = sampled_models(model), model.verdict_
+    say(f"Fitted {_what(model)}, {seconds:.1f} s.")
+    say(as_options(verdict.text), style="green" if verdict.converged else "yellow")
+    for advice in verdict.advice:
+        say(f"- {as_options(advice)}")
+    say()
+    say(f"Model: {output} ({file_size(output)})")
+    if checkpoint is not None:
+        say(f"Checkpoint: {checkpoint} (run the same command with more time or draws to go on from it)")
+    named = shlex.quote(str(output))
+    say(f"Next: bmcd recommend {named}{' --histories new.csv' if no_clicks else ''}")
+    if sampled:
+        say(f"      bmcd clusters {named}")
+
+
+def _what(model: Model) -> str:
+    from bmcd.models.blend import Blend
+    from bmcd.models.load import sampled_models
+    from bmcd.models.tastes import Tastes
+
+    chains = {
+        name: f"{part.n_clusters_} {'tastes' if isinstance(part, Tastes) else 'clusters'}: "
+        f"{part.draws_.n_chains} chains x {part.draws_.n_draws} draws"
+        for name, part in sampled_models(model).items()
+    }
+    if not isinstance(model, Blend):
+        return next(iter(chains.values()))
+    parts = [f"{name} ({chains[name]})" if name in chains else name for name in model.models_]
+    return f"a blend of {' and '.join(parts)}, weighed on {model.folds} folds"
