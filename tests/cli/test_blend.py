@@ -38,6 +38,9 @@ def test_the_default_is_tastes_and_a_tuned_ease(blend, folder):
     assert f"EASE: regularization {tuned:g}, the best of 30, 100, 300, 1000, 3000 on the training clicks" in said
     assert "a blend of Tastes (3 tastes: 2 chains x 4 draws) and EASE, weighed on 2 folds" in said
     assert f"bmcd clusters {blend}" in said
+    assert "- Tastes: " in said
+    assert "such as --" in said
+    assert "chains=" not in said  # advice in options that can be typed
     assert not (folder / "blend.bmcd.checkpoint").exists()
 
 

@@ -125,3 +125,13 @@ def test_the_light_of_the_hits_follows_the_best_other_method(other, gap, light):
     results.test_clicks = np.full(3, 2)
     promise = headlines(results, compared({"Blend": 0.3, "A": other}, A=gap_of(*gap)))[1]
     assert promise.light == "none"  # other numbers of clicks cannot be compared
+
+
+@pytest.mark.parametrize(
+    ("hit_rate", "start"),
+    [(1.0, "Even all hits can be reached here"), (0.8, "More than 80 % cannot be reached here")],
+)
+def test_what_can_be_reached_at_most(hit_rate, start):
+    calibration = SimpleNamespace(hit=np.zeros(100))
+    for_k = SimpleNamespace(best_cutoff=SimpleNamespace(hit_rate=hit_rate), calibration=calibration)
+    assert sentences.reach(for_k).startswith(f"{start} (at least 30 recommendations must be left")

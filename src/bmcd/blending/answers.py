@@ -17,7 +17,7 @@ from bmcd.blending.parts import part_scores
 from bmcd.blending.rule import Rule
 from bmcd.clicks.table import Clicks
 from bmcd.clusters.summary import ClusterSummaries
-from bmcd.errors import InputError
+from bmcd.errors import InputError, Message
 from bmcd.prediction.answers import Answers, Floats, Options, Predictions
 from bmcd.prediction.race import race_corrected
 from bmcd.prediction.top_k import clicked_mask
@@ -122,7 +122,7 @@ class BlendAnswers(Answers):
             if hasattr(model, "verdict_"):
                 of = model.verdict_
                 text.append(f"{name}: {of.text}")
-                advice += [f"{name}: {line}" for line in of.advice]
+                advice += [Message(f"{name}: ", line) for line in of.advice]
                 state = max(state, of.state, key=STATES.index)
         return Verdict(state, " ".join(text), tuple(advice))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import typer
 
@@ -31,6 +31,15 @@ def parsed_clusters(text: str) -> int | range | None:
         if high.isascii() and high.isdigit() and int(high) >= int(low):
             return range(int(low), int(high) + 1)
     raise typer.BadParameter(f"--clusters must be auto, a number such as 8, or 4-20, not {plain(text)!r}.")
+
+
+def parsed_tastes(text: str) -> int | Literal["auto"]:
+    """A number of tastes, or auto."""
+    if text == "auto":
+        return "auto"
+    if text.isascii() and text.isdigit() and int(text) > 0:
+        return int(text)
+    raise typer.BadParameter(f"--tastes must be auto or a number such as 40, not {plain(text)!r}.")
 
 
 def chosen_clusters(

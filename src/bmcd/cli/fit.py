@@ -7,15 +7,14 @@ import sys
 import time
 import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from bmcd.cli.blends import FOLDS, PARTS, make_blend, parsed_parts
-from bmcd.cli.choosing import chosen_clusters, parsed_clusters, told
-from bmcd.cli.errors import NOT_CONVERGED, as_options
+from bmcd.cli.choosing import chosen_clusters, parsed_clusters, parsed_tastes, told
 from bmcd.cli.finishing import held_back
-from bmcd.cli.fitted import facts, is_finished, remove_checkpoint, tell_fitted
+from bmcd.cli.fitted import facts, is_finished, refuse, remove_checkpoint, tell_fitted
 from bmcd.cli.log_files import (
     DATA,
     AtLeast,
@@ -178,7 +177,7 @@ def fit(
     """
     began = time.monotonic()
     candidates = parsed_clusters(clusters)
-    n_tastes = _parsed_tastes(tastes)
+    n_tastes = parsed_tastes(tastes)
     if model is not ModelName.bmcd and (sampler is SamplerName.paper or count_k is not None):
         raise typer.BadParameter("--sampler paper and --count-k are for --model bmcd.")
     if model is not ModelName.blend and (blend is not None or folds is not None):
@@ -248,7 +247,7 @@ def fit(
             if candidates is None:
                 fitted.set_params(n_clusters="auto")  # as if it had chosen itself
         if require_converged and not fitted.converged_:
-            _refuse(fitted, output, kept)
+            refuse(fitted, output, kept)
         with held_back() as ctrl_c_came:
             fitted.save(target, clicks=not no_clicks)
             finished = is_finished(fitted)
@@ -275,14 +274,6 @@ def _read(clicks: str, layout: Layout, titles: Path | None, **options: Any) -> C
     return data
 
 
-def _parsed_tastes(text: str) -> int | Literal["auto"]:
-    if text == "auto":
-        return "auto"
-    if text.isascii() and text.isdigit() and int(text) > 0:
-        return int(text)
-    raise typer.BadParameter(f"--tastes must be auto or a number such as 40, not {plain(text)!r}.")
-
-
 def _fitted(data: Clicks, model: Any, run: dict[str, Any]) -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FitWarning)  # it is told below, or by the report
@@ -291,18 +282,6 @@ def _fitted(data: Clicks, model: Any, run: dict[str, Any]) -> Any:
     if draws is not None and draws.stopped == "interrupted":
         raise Interrupted(draws.note)
     return model
-
-
-def _refuse(model: Any, output: Path, checkpoint: Path) -> NoReturn:
-    verdict = model.verdict_
-    advice = " ".join(verdict.advice)
-    complain(
-        as_options(
-            f"{verdict.text} {advice} No model was written to {output}; {checkpoint} has the draws.".strip()
-        ),
-        "",
-    )
-    raise typer.Exit(NOT_CONVERGED)
 
 
 def _how_to_go_on(stop: KeyboardInterrupt, checkpoint: Path) -> str:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
-from bmcd.cli.errors import as_options
-from bmcd.cli.output import file_size, rows_of, say
+import typer
+
+from bmcd.cli.errors import NOT_CONVERGED, as_options
+from bmcd.cli.output import complain, file_size, rows_of, say
 
 if TYPE_CHECKING:
     from bmcd.models.load import Model
@@ -33,6 +35,14 @@ def remove_checkpoint(checkpoint: Path) -> None:
     remove_leftovers(checkpoint)
     for path in (checkpoint, previous(checkpoint), checkpoint.with_name(checkpoint.name + ".choice")):
         path.unlink(missing_ok=True)
+
+
+def refuse(model: Model, output: Path, checkpoint: Path) -> NoReturn:
+    """Say why no model was written and what to do, and end."""
+    verdict = model.verdict_
+    advice = " ".join(map(as_options, (verdict.text, *verdict.advice)))
+    complain(f"{advice} No model was written to {output}; {checkpoint} has the draws.", "")
+    raise typer.Exit(NOT_CONVERGED)
 
 
 def facts(

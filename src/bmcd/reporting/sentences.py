@@ -262,8 +262,10 @@ def reach(for_k: ResultsForK) -> str:
     if for_k.best_cutoff is None:
         return ""
     least = min(LEAST_KEPT, len(for_k.calibration.hit))
+    best = for_k.best_cutoff.hit_rate
+    most = "Even all hits can" if best == 1 else f"More than {percent(best)} cannot"
     return (
-        f"More than {percent(for_k.best_cutoff.hit_rate)} cannot be reached here (at least {least} recommendations "
+        f"{most} be reached here (at least {least} recommendations "
         "must be left, because few can be all hits by luck). Cut-offs are chosen on these very clicks: on others, "
         "expect a little less."
     )
