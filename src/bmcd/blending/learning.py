@@ -21,6 +21,9 @@ NEAR = 1.0
 STEP = 1e-3
 # Ranks at which the groups of the second stage end: the best item, the next two, ...
 LAST_RANKS = (1, 3, 6, 10, 20, 40)
+# By how much, as a part of it, the second stage must lower the Brier score to be kept. The models it is learnt from
+# have seen fewer clicks than those it will be used on, and are less sure of their best items: a small gain is theirs.
+LEAST_GAIN = 0.01
 
 
 class Learnt(NamedTuple):
@@ -112,7 +115,7 @@ class RankMap(NamedTuple):
 def learn_map(held: HeldOut, k: int, weights: Floats, n_threads: int | None = None) -> RankMap:
     """Learn the second stage, and keep it only if it lowers the Brier score of users whom it has not seen.
 
-    It is learnt on one half of the users and judged on the other, both ways.
+    It is learnt on one half of the users and judged on the other, both ways; see `LEAST_GAIN`.
     """
     score = held.x.astype(np.float64) @ weights
     staged = held._replace(x=rank_features(score, held.free).astype(np.float32))
@@ -131,5 +134,5 @@ def learn_map(held: HeldOut, k: int, weights: Floats, n_threads: int | None = No
     if not without or np.isnan(np.concatenate(without)).all():
         return RankMap(same, np.nan, np.nan)
     before, after = (float(np.nanmean(np.concatenate(scores))) for scores in (without, along))
-    kept = learn_weights(staged, k, same, **options).weights if after < before else same
+    kept = learn_weights(staged, k, same, **options).weights if after < (1 - LEAST_GAIN) * before else same
     return RankMap(kept, before, after)
