@@ -21,8 +21,9 @@ NEAR = 1.0
 STEP = 1e-3
 # Ranks at which the groups of the second stage end: the best item, the next two, ...
 LAST_RANKS = (1, 3, 6, 10, 20, 40)
-# By how much, as a part of it, the second stage must lower the Brier score to be kept. The models it is learnt from
-# have seen fewer clicks than those it will be used on, and are less sure of their best items: a small gain is theirs.
+# By how much, as a part of it, the second stage must lower the Brier score to be kept. The models it is learnt
+# from have seen fewer clicks than those it will be used on, and are less sure of their best items: a small gain is
+# theirs.
 LEAST_GAIN = 0.01
 
 
