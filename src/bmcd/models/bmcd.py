@@ -13,6 +13,7 @@ from bmcd.clicks.table import Clicks
 from bmcd.clusters.choose import ClusterChoice, choose_n_clusters
 from bmcd.errors import InputError
 from bmcd.models.base import ProbabilityModel
+from bmcd.models.files import read_cluster_names, with_cluster_names
 from bmcd.models.mixture_file import pack_mixture, unpack_mixture
 from bmcd.prediction.explanation import Explanation, explain
 from bmcd.prediction.mixture_answers import MixtureAnswers
@@ -197,7 +198,7 @@ class BMCD(ProbabilityModel):
         True
         """
         person, column, title = self._to_explain(user, item, history)
-        named = {"user": user, "item_id": item, "title": title}
+        named = {"user": user, "item_id": item, "title": title, "called": self._answers.cluster_names}
         names, predictor = self._answers.names(), self._answers.predictor(max_draws)
         return explain(predictor, names, person.matrix, column, check_k(k), **named)
 
@@ -212,8 +213,9 @@ class BMCD(ProbabilityModel):
     def packed(self, *, clicks: bool = True) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Return header and arrays of the file that `save` writes."""
         draws = self.check_fitted().draws_
-        names = ("n_clusters", "alpha_update", "ranks_move")
-        return pack_mixture(draws, self.clicks_, {name: getattr(self, name) for name in names}, with_users=clicks)
+        options = {name: getattr(self, name) for name in ("n_clusters", "alpha_update", "ranks_move")}
+        header, arrays = pack_mixture(draws, self.clicks_, options, with_users=clicks)
+        return with_cluster_names(header, self._answers.cluster_names), arrays
 
     def with_choice(self) -> BMCD:
         """Return a model that is not fitted, with the number of clusters that "auto" has chosen."""
@@ -227,4 +229,5 @@ class BMCD(ProbabilityModel):
         parameters, clicks, draws = unpack_mixture(header, arrays)
         model = cls(**parameters)
         model._learn(clicks, draws, None)
+        model._answers.cluster_names = read_cluster_names(header, draws.problem.n_clusters)
         return model

@@ -14,6 +14,7 @@ from bmcd.clicks.table import Clicks
 from bmcd.errors import InputError
 from bmcd.models.base import ProbabilityModel
 from bmcd.models.choose_tastes import TasteChoice, choose_tastes
+from bmcd.models.files import read_cluster_names, with_cluster_names
 from bmcd.models.tastes_file import pack_tastes, unpack_tastes
 from bmcd.prediction.answers import Options
 from bmcd.prediction.explanation import TasteExplanation
@@ -180,7 +181,9 @@ class Tastes(ProbabilityModel):
 
     def packed(self, *, clicks: bool = True) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Return header and arrays of the file that `save` writes."""
-        return pack_tastes(self.check_fitted().draws_, self.clicks_, self.n_tastes, with_users=clicks)
+        draws = self.check_fitted().draws_
+        header, arrays = pack_tastes(draws, self.clicks_, self.n_tastes, with_users=clicks)
+        return with_cluster_names(header, self._answers.cluster_names), arrays
 
     def with_choice(self) -> Tastes:
         """Return a model that is not fitted, with the tastes and the concentration that "auto" has chosen."""
@@ -195,4 +198,5 @@ class Tastes(ProbabilityModel):
         parameters, clicks, draws = unpack_tastes(header, arrays)
         model = cls(**parameters)
         model._learn(clicks, draws, None)
+        model._answers.cluster_names = read_cluster_names(header, draws.n_tastes)
         return model

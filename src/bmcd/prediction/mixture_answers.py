@@ -34,8 +34,8 @@ class MixtureAnswers(Answers):
         """Return which cluster is which, in every draw and chain."""
         return self.once("names", lambda: name_clusters(self.draws))
 
-    def clusters(self) -> ClusterSummaries:
-        """Return what each cluster is like."""
+    def summaries(self) -> ClusterSummaries:
+        """Return what each cluster is like, without names."""
         return self.once("clusters", lambda: summarise_clusters(self.draws, self.names(), self.clicks))
 
     def predictor(self, max_draws: int | None) -> Predictor:
