@@ -15,6 +15,8 @@ from bmcd.errors import InputError
 from bmcd.models.base import ProbabilityModel
 from bmcd.models.files import read_cluster_names, with_cluster_names
 from bmcd.models.mixture_file import pack_mixture, unpack_mixture
+from bmcd.prediction.answers import Options
+from bmcd.prediction.arviz_tree import mixture_tree
 from bmcd.prediction.explanation import Explanation, explain
 from bmcd.prediction.mixture_answers import MixtureAnswers
 from bmcd.prediction.predictor import DRAWS
@@ -206,9 +208,35 @@ class BMCD(ProbabilityModel):
         """Return R-hat, effective sample sizes and Monte Carlo errors of what cluster numbers do not change."""
         return diagnostics.table(self.check_fitted().draws_)
 
-    def to_arviz(self) -> Any:
-        """Return the draws as ArviZ's DataTree, see `bmcd.sampling.diagnostics.to_arviz`."""
-        return diagnostics.to_arviz(self.check_fitted().draws_, self.clicks_.items.tolist())
+    def to_arviz(
+        self,
+        *,
+        users: bool = True,
+        max_draws: int | None = None,
+        n_threads: int | None = None,
+        progress: bool | None = None,
+    ) -> Any:
+        """Return the draws as ArviZ takes them: a DataTree, or the InferenceData of ArviZ before version 1.
+
+        Clusters are matched between draws and chains and numbered as in `clusters_`, so that R-hat of alpha, tau
+        and rho means something. With ``users`` there are also
+
+        * ``log_likelihood``: of each user's clicks, label and latent ranking summed out, for `arviz.loo`;
+        * ``posterior`` membership: the probability of each label, given the draw;
+        * ``observed_data`` and ``posterior_predictive`` clicks_per_item: what was clicked, and what the same users
+          would click with the same numbers of clicks.
+
+        These take about 10 microseconds for each user, cluster and draw, and 4 bytes. (Other distances than the
+        footrule, and models saved without users, have only what was observed, or none of it.)
+
+        Parameters
+        ----------
+        max_draws
+            How many draws to take over all chains, evenly spaced; by default all.
+        """
+        options = Options(max_draws, n_threads, progress)
+        draws, names = self.check_fitted().draws_, self._answers.names()
+        return mixture_tree(draws, names, self.clicks_, users, options)
 
     def packed(self, *, clicks: bool = True) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Return header and arrays of the file that `save` writes."""

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 
@@ -17,6 +16,7 @@ from bmcd.models.choose_tastes import TasteChoice, choose_tastes
 from bmcd.models.files import read_cluster_names, with_cluster_names
 from bmcd.models.tastes_file import pack_tastes, unpack_tastes
 from bmcd.prediction.answers import Options
+from bmcd.prediction.arviz_tree import taste_tree
 from bmcd.prediction.explanation import TasteExplanation
 from bmcd.prediction.predictor import DRAWS
 from bmcd.prediction.taste_answers import TasteAnswers
@@ -175,9 +175,20 @@ class Tastes(ProbabilityModel):
         """
         return diagnostics.table(self.check_fitted().draws_)
 
-    def to_arviz(self) -> Any:
-        """Return the draws as ArviZ's DataTree."""
-        return diagnostics.to_arviz(self.check_fitted().draws_, np.asarray(self.clicks_.items))
+    def to_arviz(self, *, users: bool = True, max_draws: int | None = None) -> Any:
+        """Return the draws as ArviZ takes them: a DataTree, or the InferenceData of ArviZ before version 1.
+
+        The tastes of every chain are matched with those in `clusters_` and numbered like them. With ``users`` there
+        are also ``observed_data``, and as ``posterior_predictive`` the clicks_per_item of as many new people.
+        There is no log-likelihood: the rates of a user cannot be summed out in closed form.
+
+        Parameters
+        ----------
+        max_draws
+            How many draws to take over all chains, evenly spaced; by default all.
+        """
+        draws, options = self.check_fitted().draws_, Options(max_draws, None, False)
+        return taste_tree(draws, self._answers.order(), self.clicks_, users, options)
 
     def packed(self, *, clicks: bool = True) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Return header and arrays of the file that `save` writes."""
