@@ -114,8 +114,10 @@ def open_table(path: Path, text: Iterable[str] = ()) -> Iterator[Callable[[Any],
                     table[name] = [str(value) for value in table[name]]
             sink.write(table)
 
-        yield write
-        sink.close()
+        try:
+            yield write
+        finally:
+            sink.close()
 
 
 class _Csv:
