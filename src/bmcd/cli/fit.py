@@ -85,7 +85,14 @@ def fit(
         SamplerName,
         typer.Option(rich_help_panel=RUN, help="paper: the paper's own; it needs thousands of draws."),
     ] = SamplerName.exact,
-    start: Annotated[Start, typer.Option(rich_help_panel=RUN, help="Where chains start.")] = Start.kmeans,
+    start: Annotated[
+        str,
+        typer.Option(
+            rich_help_panel=RUN,
+            help="Where chains start: kmeans, popularity or random; or a model file of earlier clicks, with which "
+            "far less --warmup is needed.",
+        ),
+    ] = Start.kmeans.value,
     draws: Annotated[
         int | None,
         typer.Option(rich_help_panel=RUN, min=1, help="Draws to keep of each chain. By default 200; tastes: 10."),
@@ -155,7 +162,11 @@ def fit(
     if max_time is not None and not max_time > 0:
         raise typer.BadParameter(f"--max-time must be more than 0 seconds, not {max_time:g}.")
     counted = None if count_k is None else _whole_numbers(count_k)
-    inputs = [Path(clicks), titles]
+    before = Path(start) if start.lower().endswith(".bmcd") else None
+    if before is None and start not in list(Start):
+        known = ", ".join(Start)
+        raise typer.BadParameter(f"--start must be {known} or a model file (.bmcd), not {plain(start)!r}.")
+    inputs = [Path(clicks), titles, before]
     target = check_output(output, MODELS, but_not=inputs)
     kept = target.with_name(target.name + ".checkpoint")
     if checkpoint is not None:
@@ -177,8 +188,12 @@ def fit(
         run |= {"draws": draws, "warmup": warmup, "chains": chains, "thin": thin, "max_time": max_time}
         run = {name: value for name, value in run.items() if value is not None}
         run["checkpoint"] = kept
+        if before is not None:
+            import bmcd
+
+            run["start"] = bmcd.load(before)
         choice = None
-        if model is ModelName.bmcd and isinstance(candidates, range):
+        if model is ModelName.bmcd and isinstance(candidates, range) and before is None:
             memory = kept.with_name(kept.name + ".choice")
             choosing = {"seed": seed, "n_threads": threads}
             choice = chosen_clusters(data, candidates, memory, rank_scale.value, choosing)
@@ -189,8 +204,9 @@ def fit(
             fitted = _fitted(data, "Tastes", {"n_tastes": n_tastes, **options}, run)
             choice = None if fitted.choice_ is None else _told(fitted.choice_)
         else:
-            options |= {"n_clusters": choice["recommended"] if choice else candidates}
-            options |= {"sampler": sampler.value, "start": start.value}
+            number = candidates if isinstance(candidates, int) else "auto"
+            options |= {"n_clusters": choice["recommended"] if choice else number}
+            options |= {"sampler": sampler.value, "start": Start.kmeans.value if before else start}
             fitted = _fitted(data, "BMCD", options, {**run, "count_k": counted})
     except KeyboardInterrupt as stop:
         raise KeyboardInterrupt(_how_to_go_on(stop, kept)) from stop

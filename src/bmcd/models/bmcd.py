@@ -13,6 +13,7 @@ from bmcd.clicks.table import Clicks
 from bmcd.clusters.choose import ClusterChoice, choose_n_clusters
 from bmcd.errors import InputError
 from bmcd.models.base import ProbabilityModel
+from bmcd.models.earlier import earlier_fit
 from bmcd.models.files import read_cluster_names, with_cluster_names
 from bmcd.models.mixture_file import pack_mixture, unpack_mixture
 from bmcd.prediction.answers import Options
@@ -116,6 +117,7 @@ class BMCD(ProbabilityModel):
         checkpoint: str | Path | None = None,
         max_time: float | None = None,
         count_k: Iterable[int] | None = None,
+        start: BMCD | None = None,
     ) -> BMCD:
         """Draw from the posterior given the clicks, and return self. What was learned before is forgotten.
 
@@ -137,11 +139,14 @@ class BMCD(ProbabilityModel):
             Seconds after which to stop with what has been drawn. (Choosing the number of clusters does not count.)
         count_k
             Only for other distances than the footrule: the k that `recommend` will be asked for (5 and 10).
+        start
+            A model fitted to earlier clicks, at whose draws the chains start: far less warm-up is needed then.
+            Users and items may be others; new items enter by their clicks. "auto" keeps its number of clusters.
         """
         run = Run(draws, warmup, chains, thin, seed, n_threads, progress, checkpoint, max_time=max_time)
         clicks = clicks if isinstance(clicks, Clicks) else Clicks.from_frame(clicks)
         choice = None
-        n_clusters = self.n_clusters
+        previous, n_clusters = earlier_fit(BMCD, start, clicks, self.n_clusters)
         if isinstance(n_clusters, str):
             if n_clusters != "auto":
                 raise InputError(f"n_clusters must be a whole number or 'auto', but it is {n_clusters!r}.")
@@ -170,6 +175,7 @@ class BMCD(ProbabilityModel):
             count_k=counted if count_k is None else tuple(check_k(k) for k in count_k),
             alpha_update=self.alpha_update,
             ranks_move=self.ranks_move,
+            previous=previous,
         )
         self._learn(clicks, drawn, choice)
         self._warn_if_stopped()

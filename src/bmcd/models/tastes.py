@@ -13,6 +13,7 @@ from bmcd.clicks.table import Clicks
 from bmcd.errors import InputError
 from bmcd.models.base import ProbabilityModel
 from bmcd.models.choose_tastes import TasteChoice, choose_tastes
+from bmcd.models.earlier import earlier_fit
 from bmcd.models.files import read_cluster_names, with_cluster_names
 from bmcd.models.tastes_file import pack_tastes, unpack_tastes
 from bmcd.prediction.answers import Options
@@ -102,6 +103,7 @@ class Tastes(ProbabilityModel):
         progress: bool | None = None,
         checkpoint: str | Path | None = None,
         max_time: float | None = None,
+        start: Tastes | None = None,
     ) -> Tastes:
         """Draw from the posterior given the clicks, and return self. What was learned before is forgotten.
 
@@ -120,11 +122,17 @@ class Tastes(ProbabilityModel):
             A file from which the same call goes on if it was stopped, to the same end.
         max_time
             Seconds after which to stop with what has been drawn. (Choosing the number of tastes does not count.)
+        start
+            A model fitted to earlier clicks, at whose tastes the chains start: less warm-up is needed then. Users
+            and items may be others; new items enter by their clicks. "auto" keeps its tastes and concentration.
         """
         n_chains = self.chains if chains is None else chains
         run = Run(draws, warmup, n_chains, thin, seed, n_threads, progress, checkpoint, max_time=max_time)
         clicks = clicks if isinstance(clicks, Clicks) else Clicks.from_frame(clicks)
-        choice, n_tastes, priors = None, self.n_tastes, self.priors or TastePriors()
+        choice, priors = None, self.priors or TastePriors()
+        previous, n_tastes = earlier_fit(Tastes, start, clicks, self.n_tastes)
+        if start is not None and self.n_tastes == "auto":
+            priors = read_priors(start.draws_.problem.options)
         model: dict[str, Any] = {"distance": self.distance, "rank_scale": self.rank_scale}
         if isinstance(n_tastes, str):
             if n_tastes != "auto":
@@ -132,7 +140,7 @@ class Tastes(ProbabilityModel):
             choice = choose_tastes(clicks, run, priors=priors, **model)
             n_tastes, priors = choice.n_tastes, choice.priors
             tell(progress, choice.reason)
-        drawn = sample_tastes(clicks, n_tastes, run, priors=priors, **model)
+        drawn = sample_tastes(clicks, n_tastes, run, priors=priors, previous=previous, **model)
         self._learn(clicks, drawn, choice)
         self._warn_if_stopped()
         return self
