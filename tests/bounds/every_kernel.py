@@ -5,7 +5,10 @@ from dataclasses import replace
 import numpy as np
 
 import bmcd
+from bmcd.clusters.matching import name_clusters
 from bmcd.mallows import DISTANCES, log_likelihood, sample, sample_latent, top_probabilities
+from bmcd.prediction.answers import Options
+from bmcd.prediction.arviz_tree import mixture_tree
 from bmcd.prediction.predictor import Predictor
 from bmcd.sampling.posterior import sample_posterior
 from bmcd.sampling.run import Run
@@ -37,6 +40,7 @@ def main():
             for k in (1, n // 2 + 1, n):
                 predictor.predict(clicks_.matrix, k)
                 predictor.by_cluster(clicks_.matrix[[1]], 0, k)
+            mixture_tree(draws, name_clusters(draws), clicks_, True, Options(None, None, False))
         if 2 < n < 15:
             for name in DISTANCES:
                 for move in ("swap", "leap_and_shift"):

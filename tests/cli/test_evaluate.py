@@ -32,12 +32,14 @@ def test_measures_are_those_of_evaluate(run, files, tmp_path):
 
 
 def test_it_can_be_read_and_names_a_cutoff(run, files):
-    result = run("evaluate", files / "m.bmcd", files / "test.csv", "-k", 3, "--hit-rate", 0.3)
+    result = run("evaluate", files / "m.bmcd", files / "test.csv", "-k", 3, "--hit-rate", 0.1)
     assert result.code == 0, result.err
     assert "What a cut-off would do" in result.out
-    assert "To be right 30% of the time: bmcd recommend" in result.out
-    chosen = run("evaluate", files / "m.bmcd", files / "test.csv", "-k", 3, "--hit-rate", 0.3, "--json").json()
+    assert "To be right 10% of the time (95% sure): bmcd recommend" in result.out
+    chosen = run("evaluate", files / "m.bmcd", files / "test.csv", "-k", 3, "--hit-rate", 0.1, "--json").json()
     assert f"--min-probability {chosen['min_probability']:.4f}" in result.out
+    guess = run("evaluate", files / "m.bmcd", files / "test.csv", "-k", 3, "--hit-rate", 0.1, "--confidence", 0)
+    assert "To be right 10% of the time (on these clicks)" in guess.out
 
 
 def test_bad_data_is_one_line(refused, files, tmp_path, run):

@@ -240,3 +240,16 @@ def test_quiet_silences_notes_and_progress_but_no_result(run, folder, tmp_path, 
     quiet = run(*arguments, "--quiet")
     assert (quiet.code, quiet.err) == (0, "")
     assert "Model: " in quiet.out
+
+
+def test_a_fit_starts_from_an_earlier_model(run, folder, number_model, tmp_path, tiny):
+    file = tmp_path / "next.bmcd"
+    short = ("--draws", 4, "--warmup", 2, "--chains", 2)
+    said = run("fit", folder / "numbers.csv", "-o", file, "--start", number_model, *short)
+    assert said.code == 0, said.err
+    assert "Fitted 2 clusters" in said.out
+    earlier = bmcd.load(number_model)
+    want = bmcd.BMCD(2).fit(earlier.clicks_, start=earlier, draws=4, warmup=2, chains=2)
+    assert bmcd.load(file).draws_.rho.tobytes() == want.draws_.rho.tobytes()
+    assert run("fit", folder / "numbers.csv", "-o", file, "--start", "nowhere", *tiny).code == 2
+    assert run("fit", folder / "numbers.csv", "-o", number_model, "--start", number_model, *tiny).code == 2

@@ -1,5 +1,7 @@
+import importlib
 import json
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -131,3 +133,67 @@ def test_explain(run, number_model):
     assert "has 0 clicks" in run("explain", number_model, "zoe", "5", "--history", "").out
     clicked = run("explain", number_model, "zoe", "5", "--history", "5")
     assert (clicked.code, clicked.err.count("\n")) == (1, 1)
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet", ".json"])
+def test_a_file_is_written_in_chunks_and_is_what_one_piece_would_be(run, text_model, tmp_path, suffix, monkeypatch):
+    readers = {".csv": pd.read_csv, ".parquet": pd.read_parquet, ".json": pd.read_json}
+    file, calls = tmp_path / f"recs{suffix}", []
+    recommend = bmcd.BMCD.recommend
+
+    def counted(self, k, users, **options):
+        calls.append(len(users))
+        return recommend(self, k, users, **options)
+
+    monkeypatch.setattr(importlib.import_module("bmcd.cli.recommend"), "CHUNK", 25)
+    monkeypatch.setattr(bmcd.BMCD, "recommend", counted)
+    said = run("recommend", text_model, "-k", 3, "-o", file)
+    assert said.code == 0, said.err
+    assert calls == [25, 25, 10]
+    want = recommend(bmcd.load(text_model), 3)
+    pd.testing.assert_frame_equal(readers[suffix](file), want, check_dtype=False)
+    assert f"{len(want):,} recommendations for 60 users" in said.out
+
+
+def test_histories_are_checked_before_the_first_chunk_and_then_written(
+    run, refused, number_model, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(importlib.import_module("bmcd.cli.recommend"), "CHUNK", 2)
+    people = tmp_path / "people.csv"
+    people.write_text("user,item\nann,1\nbob,2\ncleo,3\n7,4\n")
+    file = tmp_path / "recs.parquet"
+    assert run("recommend", number_model, "--histories", people, "-k", 2, "-o", file).code == 0
+    found = pd.read_parquet(file)
+    want = bmcd.load(number_model).recommend_for({"ann": [1], "bob": [2], "cleo": [3], "7": [4]}, 2)
+    assert found["user"].tolist() == want["user"].tolist()
+    np.testing.assert_allclose(found["probability"], want["probability"])
+    people.write_text("user,item\nann,1\nbob,2\ncleo,3\ndan,99\n")
+    monkeypatch.setattr(bmcd.BMCD, "recommend_for", lambda *_, **__: pytest.fail("work was done first"))
+    assert "99" in refused("recommend", number_model, "--histories", people, "-o", tmp_path / "none.csv")
+
+
+def test_a_file_that_fails_half_way_is_not_there(run, number_model, tmp_path, monkeypatch):
+    monkeypatch.setattr(importlib.import_module("bmcd.cli.recommend"), "CHUNK", 20)
+    recommend, calls = bmcd.BMCD.recommend, []
+
+    def failing(self, k, users, **options):
+        calls.append(1)
+        if len(calls) == 2:
+            raise OSError("disk")
+        return recommend(self, k, users, **options)
+
+    monkeypatch.setattr(bmcd.BMCD, "recommend", failing)
+    assert run("recommend", number_model, "-o", tmp_path / "recs.parquet").code != 0
+    assert len(calls) == 2
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_max_draws(run, number_model):
+    model = bmcd.load(number_model)
+    one, every = (
+        run("recommend", number_model, "-k", 3, "--users", "3", "--max-draws", n, "--json").json() for n in (1, 0)
+    )
+    for found, max_draws in ((one, 1), (every, None)):
+        want = model.recommend(3, users=[3], max_draws=max_draws)["probability"]
+        assert [row["probability"] for row in found["recommendations"]] == pytest.approx(want.tolist())
+    assert one["recommendations"] != every["recommendations"]

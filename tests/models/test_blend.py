@@ -245,6 +245,7 @@ def test_a_stopped_fit_goes_on_where_it_was(clicks, tmp_path):
     Tired.n_left = 3  # all clicks, and the two folds that are left
     resumed = asked().fit(clicks, seed=2, n_threads=1, checkpoint=tmp_path / "stop")
     assert np.array_equal(resumed.probabilities(4), whole.probabilities(4))
+    Tired.n_left = 9
     with pytest.raises(InputError, match="belongs to another fit of a blend"):
         asked().fit(clicks, seed=3, checkpoint=tmp_path / "stop")
 

@@ -6,6 +6,7 @@ import pytest
 import bmcd
 from bmcd.mallows import log_likelihood, top_probabilities
 from bmcd.prediction.predictor import FEW, NEGLIGIBLE, Predictor, standard_error
+from bmcd.sampling.exact.next_items import add_predictions
 from bmcd.sampling.posterior import sample_posterior
 from bmcd.sampling.run import Run
 
@@ -114,3 +115,18 @@ def test_wrong_questions_to_the_draws_are_refused(clicks, draws):
     assert counted.tally.shape == (2, 1, 60, 12)
     with pytest.raises(ValueError, match="count_k"):
         Predictor(counted)
+
+
+def test_memberships_alone_are_those_that_predictions_use():
+    clicks = bmcd.simulate(60, 12, alpha=2.0, consensuses=3, seed=2).clicks
+    model = bmcd.BMCD(3).fit(clicks, draws=8, warmup=5, chains=2, progress=False)
+    predictor = Predictor(model.draws_, None)
+    users, data = np.arange(clicks.n_users), predictor._data(clicks.matrix)
+    probability, mean_rank = np.zeros((2, users.size, 12))
+    weight = np.empty((predictor.n_draws, users.size, 3))
+    add_predictions(
+        users, data, predictor.rho, predictor.alpha, predictor.tau, predictor._none, predictor.shared, 1,
+        NEGLIGIBLE, 0, predictor.n_draws, probability, mean_rank, weight,
+    )  # fmt: skip
+    for n_threads in (1, 2):
+        assert predictor.memberships(clicks.matrix, n_threads).tobytes() == weight.tobytes()

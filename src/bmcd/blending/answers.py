@@ -126,10 +126,18 @@ class BlendAnswers(Answers):
                 state = max(state, of.state, key=STATES.index)
         return Verdict(state, " ".join(text), tuple(advice))
 
+    def summaries(self) -> ClusterSummaries:
+        """Return the clusters of the first model that has some, which knows their names."""
+        return self.clusters()
+
     def clusters(self) -> ClusterSummaries:
         """Return the clusters of the first model that has some."""
         clusters: ClusterSummaries = self._grouping("clusters").clusters_
         return clusters
+
+    def name_clusters(self, names: Mapping[int, str]) -> None:
+        """Name the clusters of the first model that has some."""
+        self._grouping("clusters").name_clusters(names)
 
     def memberships(self, people: Clicks, options: Options) -> Floats:
         """Return those of the first model that has clusters."""

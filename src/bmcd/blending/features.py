@@ -42,7 +42,7 @@ def make_scale(values: Floats, free: NDArray[np.bool_]) -> Scale:
     """Return the scale of a model out of the scores of some people on the items they have not clicked.
 
     >>> make_scale(np.array([[1.0, 1.0, 4.0]]), np.ones((1, 3), bool)).e.round(3).tolist()
-    [0.405, 1.792]
+    [0.336, 1.253]
     """
     ordered = np.sort(np.asarray(values[free], np.float64))
     n = len(ordered)

@@ -94,7 +94,7 @@ def rank_features(score: Floats, free: NDArray[np.bool_]) -> Floats:
     best_first = np.take_along_axis(ordered, order, axis=1)
     lowest = np.where(free, score, np.inf).min(axis=1, keepdims=True)  # of the free items
     best_first = np.where(np.isfinite(best_first), best_first, np.where(np.isfinite(lowest), lowest, 0.0))
-    gaps = -np.diff(best_first, axis=1, append=best_first[:, -1:])
+    gaps = best_first - np.append(best_first[:, 1:], best_first[:, -1:], axis=1)
     ends = (0, *(rank for rank in LAST_RANKS if rank < n_items), n_items)
     out = np.zeros((n_rows, n_items, len(LAST_RANKS) + 1))
     for group, (first, last) in enumerate(pairwise(ends)):

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bmcd.cli.output import TABLES, check_output, console, plain, print_json, say, write_frame
+from bmcd.cli.output import TABLES, check_output, console, open_table, plain, print_json, say, write_frame
+from bmcd.system.progress import counting
 
 if TYPE_CHECKING:
     from rich.table import Table
 
     from bmcd.clusters.summary import ClusterSummaries, RankedItem
+    from bmcd.models.load import Model
+
+# Users whose memberships are in memory at a time.
+CHUNK = 5_000
 
 
 def clusters(
@@ -22,24 +27,75 @@ def clusters(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Write a .csv, .parquet or .json file instead.")
     ] = None,
+    users: Annotated[
+        Path | None,
+        typer.Option(help="Write which cluster each user belongs to, with probabilities: .csv, .parquet or .json"),
+    ] = None,
+    name: Annotated[
+        list[str] | None,
+        typer.Option(help="Call a cluster by a name, such as 1=skirts, and keep that in the model file; repeat."),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Show the clusters, the largest first: how many users, the best items, and what sets them apart."""
+    """Show the clusters, the largest first: how many users, the best items, and what sets them apart.
+
+    A name in parentheses is a suggestion; --name gives one that the model keeps.
+    """
+    names = dict(_number_and_name(text) for text in name or ())
     target = None if output is None else check_output(output, TABLES, [model])
+    of_users = None if users is None else check_output(users, TABLES, [model, output])
     import bmcd
 
-    found = bmcd.load(model).clusters_
+    fitted = bmcd.load(model)
+    if names:
+        fitted.name_clusters(names).save(model)
+    found = fitted.clusters_
     if target is not None:
         write_frame(found.to_frame(), target)
+    if of_users is not None:
+        n_users = write_memberships(fitted, of_users)
     if as_json:
-        parts = {} if target is not None else {"clusters": [asdict(cluster) for cluster in found]}
+        parts: dict[str, Any] = {} if target is not None else {"clusters": [asdict(c) for c in found]}
+        parts |= {} if of_users is None else {"users_file": users, "n_users": n_users}
         print_json({"model": model, "n_clusters": len(found), "file": output, **parts})
-    elif target is not None:
+        return
+    if target is not None:
         say(f"{len(found)} clusters: {output}")
-    else:
+    if of_users is not None:
+        say(f"{n_users:,} users and their clusters: {users}")
+    if target is None and of_users is None:
         console().print(cluster_table(found, top))
         say("alpha: how closely users follow the consensus; 0: not at all")
         say("agree: do the chains agree on the consensus? 0%: no more than by chance")
+
+
+def write_memberships(fitted: Model, path: Path) -> int:
+    """Write a row for each user: the likeliest cluster, its name and probability, then those of all clusters."""
+    import narwhals as nw
+    import numpy as np
+
+    clicks, found = fitted.clicks_with_users(), fitted.clusters_
+    names = np.array([c.name or c.suggested_name for c in found], object)
+    text = ("user",) if clicks.users.dtype == object else ()
+    with open_table(path, text) as write, counting(None, "users", clicks.n_users) as show:
+        for first in range(0, clicks.n_users, CHUNK):
+            some = clicks.users[first : first + CHUNK]
+            frame = nw.from_native(fitted.memberships(some.tolist())).to_pandas()
+            weight = frame.drop(columns="user").to_numpy()
+            best = weight.argmax(axis=1)
+            frame.insert(1, "cluster", best + 1)
+            frame.insert(2, "name", names[best])
+            frame.insert(3, "probability", weight.max(axis=1))
+            write(frame)
+            show(first + len(some))
+    return clicks.n_users
+
+
+def _number_and_name(text: str) -> tuple[int, str]:
+    number, mark, name = text.partition("=")
+    if not (mark and number.strip().isascii() and number.strip().isdigit()):
+        raise typer.BadParameter(f"--name must be a number and a name, such as 1=skirts, not {plain(text)!r}.")
+    return int(number), name
 
 
 def cluster_table(found: ClusterSummaries, top: int) -> Table:
@@ -48,7 +104,9 @@ def cluster_table(found: ClusterSummaries, top: int) -> Table:
     from rich.text import Text
 
     table = Table(show_lines=True)
-    for name in ("", "users", "alpha", "agree"):
+    table.add_column("", justify="right", no_wrap=True)
+    table.add_column("name", overflow="fold", max_width=24)
+    for name in ("users", "alpha", "agree"):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("best items of the consensus", ratio=1)
     table.add_column("set apart by", ratio=1)
@@ -57,6 +115,7 @@ def cluster_table(found: ClusterSummaries, top: int) -> Table:
         return ", ".join(plain(item.title) for item in items[:top])
 
     for c in found:
-        cells = (str(c.cluster), f"{c.n_users:,.0f} ({c.share:.0%})", f"{c.alpha:.2f}", f"{c.agreement:.0%}")
+        name = plain(c.name) if c.name else f"({plain(c.suggested_name)})"
+        cells = (str(c.cluster), name, f"{c.n_users:,.0f} ({c.share:.0%})", f"{c.alpha:.2f}", f"{c.agreement:.0%}")
         table.add_row(*(Text(cell) for cell in (*cells, titles(c.top), titles(c.apart))))
     return table

@@ -112,7 +112,14 @@ def fit(
         SamplerName,
         typer.Option(rich_help_panel=RUN, help="paper: the paper's own; it needs thousands of draws."),
     ] = SamplerName.exact,
-    start: Annotated[Start, typer.Option(rich_help_panel=RUN, help="Where chains start.")] = Start.kmeans,
+    start: Annotated[
+        str,
+        typer.Option(
+            rich_help_panel=RUN,
+            help="Where chains start: kmeans, popularity or random; or a model file of earlier clicks, whose "
+            "clusters are kept.",
+        ),
+    ] = Start.kmeans.value,
     draws: Annotated[
         int | None,
         typer.Option(rich_help_panel=RUN, min=1, help="Draws to keep of each chain. By default 200; tastes: 10."),
@@ -191,7 +198,13 @@ def fit(
     if max_time is not None and not max_time > 0:
         raise typer.BadParameter(f"--max-time must be more than 0 seconds, not {max_time:g}.")
     counted = None if count_k is None else _whole_numbers(count_k)
-    inputs = [Path(clicks), titles]
+    before = Path(start) if start.lower().endswith(".bmcd") else None
+    if before is None and start not in list(Start):
+        known = ", ".join(Start)
+        raise typer.BadParameter(f"--start must be {known} or a model file (.bmcd), not {plain(start)!r}.")
+    if before is not None and model is ModelName.blend:
+        raise typer.BadParameter("a blend cannot start from an earlier model: leave out --start.")
+    inputs = [Path(clicks), titles, before]
     target = check_output(output, MODELS, but_not=inputs)
     kept = target.with_name(target.name + ".checkpoint")
     if checkpoint is not None and model is ModelName.blend and checkpoint.is_dir():
@@ -219,6 +232,8 @@ def fit(
         run |= {"draws": draws, "warmup": warmup, "chains": chains, "thin": thin, "max_time": max_time}
         run = {name: value for name, value in run.items() if value is not None}
         run["checkpoint"] = kept
+        if before is not None:
+            run["start"] = bmcd.load(before)
         options: dict[str, Any] = {"distance": distance.value, "rank_scale": rank_scale.value}
         chosen: dict[str, Any] | None
         if model is ModelName.blend:
@@ -233,14 +248,15 @@ def fit(
             chosen = None if fitted.choice_ is None else told(fitted.choice_)
         else:
             choice = None
-            if not isinstance(candidates, int):
+            if not isinstance(candidates, int) and before is None:
                 memory = kept.with_name(kept.name + ".choice")
                 choosing = {"seed": seed, "n_threads": threads}
                 choice = chosen_clusters(data, candidates, memory, rank_scale.value, choosing)
                 if not as_json:
                     say(f"{choice.reason}\n")
-            options |= {"n_clusters": choice.recommended if choice else candidates}
-            options |= {"sampler": sampler.value, "start": start.value}
+            number = candidates if isinstance(candidates, int) else "auto"
+            options |= {"n_clusters": choice.recommended if choice else number}
+            options |= {"sampler": sampler.value, "start": Start.kmeans.value if before else start}
             fitted = _fitted(data, bmcd.BMCD(**options), {**run, "count_k": counted})
             fitted.choice_ = choice
             chosen = None if choice is None else told(choice)

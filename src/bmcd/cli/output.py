@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -26,6 +26,7 @@ __all__ = [
     "complain",
     "console",
     "file_size",
+    "open_table",
     "plain",
     "print_json",
     "rows_of",
@@ -98,26 +99,80 @@ def write_frames(frames: Mapping[Path, Any]) -> None:
     """Write several tables; either all files are there in the end, or none has changed."""
     with ExitStack() as stack:
         for path, frame in frames.items():
-            _write(frame, path.suffix.lower(), stack.enter_context(open_replacement(path)))
+            stack.enter_context(open_table(path))(frame)
 
 
-def _write(frame: Any, suffix: str, file: TextIO) -> None:
+@contextmanager
+def open_table(path: Path, text: Iterable[str] = ()) -> Iterator[Callable[[Any], None]]:
+    """Open a table to be written frame by frame, of which one at a time is in memory; it is whole or not there.
+
+    ``text`` names columns that hold ids of several kinds, which are written as text in every frame.
+    """
     import narwhals as nw
 
-    table = nw.from_native(frame).to_pandas().copy()
-    for name in table.columns:
-        if table[name].dtype == object and not all(isinstance(value, str) for value in table[name]):
-            table[name] = [str(value) for value in table[name]]  # ids of several kinds in one column
-    if suffix == ".csv":
-        table.to_csv(file, index=False, lineterminator="\n")
-    elif suffix == ".parquet":
+    with open_replacement(path) as file:
+        sink = _SINKS[path.suffix.lower()](file)
+
+        def write(frame: Any) -> None:
+            table = nw.from_native(frame).to_pandas().copy()
+            for name in table.columns:
+                mixed = table[name].dtype == object and not all(isinstance(value, str) for value in table[name])
+                if mixed or name in text:
+                    table[name] = [str(value) for value in table[name]]
+            sink.write(table)
+
+        try:
+            yield write
+        finally:
+            sink.close()
+
+
+class _Csv:
+    def __init__(self, file: TextIO) -> None:
+        self.file, self.is_first = file, True
+
+    def write(self, table: Any) -> None:
+        table.to_csv(self.file, index=False, header=self.is_first, lineterminator="\n")
+        self.is_first = False
+
+    def close(self) -> None:
+        """Nothing is left to write."""
+
+
+class _Json:
+    def __init__(self, file: TextIO) -> None:
+        self.file, self.before = file, "\n"
+        file.write("[")
+
+    def write(self, table: Any) -> None:
+        for row in rows_of(table):
+            self.file.write(self.before + json.dumps(row, allow_nan=False, ensure_ascii=False))
+            self.before = ",\n"
+
+    def close(self) -> None:
+        self.file.write("\n]\n")
+
+
+class _Parquet:
+    def __init__(self, file: TextIO) -> None:
+        self.file = file.buffer
+        self.writer: Any = None
+
+    def write(self, table: Any) -> None:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
-        pq.write_table(pa.Table.from_pandas(table, preserve_index=False), file.buffer)
-    else:
-        lines = (json.dumps(row, allow_nan=False, ensure_ascii=False) for row in rows_of(table))
-        file.write("[\n" + ",\n".join(lines) + "\n]\n")
+        rows = pa.Table.from_pandas(table, schema=self.writer and self.writer.schema, preserve_index=False)
+        if self.writer is None:
+            self.writer = pq.ParquetWriter(self.file, rows.schema)
+        self.writer.write_table(rows)
+
+    def close(self) -> None:
+        if self.writer is not None:
+            self.writer.close()
+
+
+_SINKS: dict[str, Any] = {".csv": _Csv, ".json": _Json, ".parquet": _Parquet}
 
 
 def rows_of(frame: Any) -> list[dict[str, Any]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -19,14 +20,18 @@ from bmcd.cli.log_files import (
     MissingRows,
     UserColumn,
 )
-from bmcd.cli.output import TABLES, check_output, console, plain, print_json, rows_of, say, write_frame
+from bmcd.cli.output import TABLES, check_output, console, open_table, plain, print_json, rows_of, say
 from bmcd.errors import InputError
+from bmcd.system.progress import counting
 
 if TYPE_CHECKING:
     from rich.table import Table
 
     from bmcd.clicks.table import Clicks
     from bmcd.models.load import Model
+
+# Users whose recommendations are in memory at a time, when they go to a file.
+CHUNK = 5_000
 
 
 def recommend(
@@ -53,6 +58,12 @@ def recommend(
         Path | None, typer.Option("--output", "-o", help="Write a .csv, .parquet or .json file instead.")
     ] = None,
     show: Annotated[int, typer.Option(min=1, help="How many users to print, if nothing is said about users.")] = 5,
+    max_draws: Annotated[
+        int | None,
+        typer.Option(
+            min=0, help="Draws to average over, all chains together: fewer are faster. By default 40; 0: all."
+        ),
+    ] = None,
     threads: Annotated[int | None, typer.Option(min=1, help="By default one for each core.")] = None,
     user_column: UserColumn = "user",
     item_column: ItemColumn = "item",
@@ -74,6 +85,7 @@ def recommend(
     but_not = [model, users_file, histories, items_file]
     target = None if output is None else check_output(output, TABLES, but_not)
     import bmcd
+    from bmcd.clicks.histories import clicks_of_histories
 
     fitted = bmcd.load(model)
     known = fitted.clicks_
@@ -82,34 +94,61 @@ def recommend(
     wanted = None if items_file is None else ids_of_file(items_file, "item", layout)
     items = None if wanted is None else own_ids(wanted, known.items, "item", hint)
     options: dict[str, Any] = {"items": items, "min_probability": min_probability, "n_threads": threads}
+    options |= {} if max_draws is None else {"max_draws": max_draws or None}
     printed = target is None and not as_json
     if histories is not None:
         people = _histories(fitted, layout.read_aloud(histories))
         n_more = max(len(people) - show, 0) if printed else 0
         people = dict(list(people.items())[: len(people) - n_more])
-        found = fitted.recommend_for(people, k, unknown="ignore" if ignore_unknown else "error", **options)
+        strangers = clicks_of_histories(people, known, "ignore" if ignore_unknown else "error")
         asked = list(people)
+
+        def some(first: int, last: int, **more: Any) -> Any:
+            return fitted.recommend_for(strangers.of_users(range(first, last)), k, **options, **more)
+
     else:
         texts = ids_of_file(users_file, "user", layout) if users_file else None if users is None else ids_in(users)
         asked, every = wanted_users(fitted, texts), texts is None
         n_more = max(len(asked) - show, 0) if every and printed else 0
         asked = asked[: len(asked) - n_more]
-        found = fitted.recommend(k, None if every and not n_more else asked, **options)
+
+        def some(first: int, last: int, **more: Any) -> Any:
+            return fitted.recommend(k, asked[first:last], **options, **more)
+
     if target is not None:
-        write_frame(found, target)
+        n_rows = _write_chunks(target, some, asked, known)
+        if as_json:
+            print_json({"model": model, "k": k, "n_users": len(asked), "n_rows": n_rows, "file": output})
+        else:
+            say(f"{n_rows:,} recommendations for {len(asked):,} users: {output}")
+        return
+    found = some(0, len(asked))
+    rows_found = rows_of(found)
     if as_json:
-        rows = {} if target is not None else {"recommendations": rows_of(found)}
-        print_json({"model": model, "k": k, "n_users": len(asked), "n_rows": len(found), "file": output, **rows})
-    elif target is not None:
-        say(f"{len(found):,} recommendations for {len(asked):,} users: {output}")
+        facts = {"model": model, "k": k, "n_users": len(asked), "n_rows": len(found), "file": None}
+        print_json({**facts, "recommendations": rows_found})
     else:
-        rows_found = rows_of(found)
         say(f"Probability of being among the user's next {k} (± standard error, in points):")
         console().print(recommendation_table(rows_found))
         if empty := len(asked) - sum(1 for _ in groupby(rows_found, key=lambda row: row["user"])):
             say(f"For {empty:,} users there is nothing to recommend that is probable enough and not yet clicked.")
         if n_more:
             say(f"... and {n_more:,} more users: see them with --users, --show or -o recommendations.csv")
+
+
+def _write_chunks(target: Path, some: Callable[..., Any], asked: Sequence[Any], known: Clicks) -> int:
+    """Write the recommendations of those asked for, a chunk of people at a time; return how many there are."""
+    text = [] if all(type(user) is int for user in asked) else ["user"]
+    text += ["item"] if known.items.dtype == object else []
+    n_rows = 0
+    with open_table(target, text) as write, counting(None, "users", len(asked)) as show:
+        for first in range(0, max(len(asked), 1), CHUNK):
+            last = min(first + CHUNK, len(asked))
+            found = some(first, last, progress=False)
+            n_rows += len(found)
+            write(found)
+            show(last)
+    return n_rows
 
 
 def wanted_users(fitted: Model, texts: list[str] | None) -> list[Any]:

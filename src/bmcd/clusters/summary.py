@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple, overload
 
 import numpy as np
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from bmcd.clicks.table import Clicks, Library
 from bmcd.clusters.matching import ClusterNames
+from bmcd.clusters.naming import suggest_names
 from bmcd.sampling.draws import Draws
 from bmcd.system.markup import short_title, table
 
@@ -53,10 +54,19 @@ class ClusterSummary:
     """How well the chains agree on the consensus; 1 is the same in all, 0 no more alike than by chance."""
     kind: Literal["cluster", "taste"] = "cluster"
     """A user belongs to one cluster, and has several tastes: users of a taste are then shares of users added up."""
+    name: str | None = None
+    """What people call it; see `name_clusters` of the model."""
+    suggested_name: str = ""
+    """What it could be called, by the titles of the items that set it apart."""
+
+    @property
+    def title(self) -> str:
+        """Its number, and its name if it has one, such as: Cluster 1 (skirts)."""
+        return f"{self.kind.capitalize()} {self.cluster}" + (f" ({self.name})" if self.name else "")
 
     def __str__(self) -> str:
         lines = [
-            f"{self.kind.capitalize()} {self.cluster}: {self.n_users:,.0f} users ({self.share:.1%}; "
+            f"{self.title}: {self.n_users:,.0f} users ({self.share:.1%}; "
             f"{self.n_users_interval[0]:,.0f} to {self.n_users_interval[1]:,.0f}), alpha {self.alpha:.2f} "
             f"({self.alpha_interval[0]:.2f} to {self.alpha_interval[1]:.2f}), chains agree {self.agreement:.0%}"
         ]
@@ -102,13 +112,22 @@ class ClusterSummaries(Sequence[ClusterSummary]):
         ]
         return table((kind, "users", "alpha", "chains agree", "best items, best first", "set apart by"), rows)
 
+    def named(self, names: Mapping[int, str]) -> ClusterSummaries:
+        """Return the same with these names, by cluster number."""
+        named = [replace(c, name=names.get(c.cluster) or None) for c in self._clusters]
+        return ClusterSummaries(named, self._library)
+
     def to_frame(self) -> Any:
-        """Return a frame with a row for each cluster and each of its items, in `top` and then in `apart`."""
+        """Return a frame with a row for each cluster and each of its items, in `top` and then in `apart`.
+
+        The column name has the name of a cluster, or, if it has none, the suggested one.
+        """
         import narwhals as nw
 
         rows = [
             {
                 "cluster": c.cluster,
+                "name": c.name or c.suggested_name,
                 **_with_ends("n_users", c.n_users, c.n_users_interval),
                 "share": c.share,
                 **_with_ends("alpha", c.alpha, c.alpha_interval),
@@ -187,6 +206,8 @@ def summarise_groups(groups: Groups, clicks: Clicks) -> ClusterSummaries:
                 kind=groups.kind,
             )
         )
+    suggested = suggest_names([[item.title for item in c.apart or c.top] for c in summaries], titles)
+    summaries = [replace(c, suggested_name=name) for c, name in zip(summaries, suggested, strict=True)]
     return ClusterSummaries(summaries, clicks.library)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -217,7 +217,8 @@ class ProbabilityModel(BaseEstimator, ABC):  # type: ignore[misc]
     ) -> Any:
         """Return how much each user belongs to each cluster: a frame with a row a user and a column a cluster.
 
-        The columns are user, then "1", "2", ... as the clusters are numbered in `clusters_`. A row sums to 1.
+        The columns are user, then "1", "2", ... as the clusters are numbered in `clusters_`, whatever they are
+        called, so that a program can rely on them. A row sums to 1.
 
         >>> import bmcd
         >>> model = bmcd.BMCD(2).fit(bmcd.simulate(n_users=100, seed=1).clicks, draws=10, warmup=10, chains=2)
@@ -287,6 +288,21 @@ class ProbabilityModel(BaseEstimator, ABC):  # type: ignore[misc]
         """What each cluster is like, the largest first: `print` it, or take `to_frame()`."""
         self.check_fitted()
         return self._answers.clusters()
+
+    def name_clusters(self, names: Mapping[int, str]) -> Self:
+        """Call clusters, by their numbers in `clusters_`, by names of your own, and return the model itself.
+
+        The names are shown by `clusters_`, `explain` and the report, and `save` keeps them. Other clusters keep
+        theirs; an empty name takes one away. `clusters_` has suggestions, as `suggested_name`.
+
+        >>> import bmcd
+        >>> model = bmcd.BMCD(2).fit(bmcd.simulate(n_users=100, seed=1).clicks, draws=10, warmup=10, chains=2)
+        >>> print(model.name_clusters({1: "skirts"}).clusters_[0].title)
+        Cluster 1 (skirts)
+        """
+        self.check_fitted()
+        self._answers.name_clusters(names)
+        return self
 
     def save(self, path: str | Path, *, clicks: bool = True) -> None:
         """Write everything that was learned to one file, which `bmcd.load` opens.

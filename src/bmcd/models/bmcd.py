@@ -14,8 +14,12 @@ from bmcd.clusters.choose import ClusterChoice, choose_n_clusters
 from bmcd.errors import InputError
 from bmcd.models.base import ProbabilityModel
 from bmcd.models.choice_file import cluster_facts, pack_choice, read_cluster_choice, unpack_facts
+from bmcd.models.earlier import earlier_fit
+from bmcd.models.files import read_cluster_names, with_cluster_names
 from bmcd.models.mixture_file import pack_mixture, unpack_mixture
 from bmcd.models.remarks import warn_about_fit
+from bmcd.prediction.answers import Options
+from bmcd.prediction.arviz_tree import mixture_tree
 from bmcd.prediction.explanation import Explanation, explain
 from bmcd.prediction.mixture_answers import MixtureAnswers
 from bmcd.prediction.predictor import DRAWS
@@ -115,6 +119,7 @@ class BMCD(ProbabilityModel):
         checkpoint: str | Path | None = None,
         max_time: float | None = None,
         count_k: Iterable[int] | None = None,
+        start: BMCD | None = None,
     ) -> BMCD:
         """Draw from the posterior given the clicks, and return self. What was learned before is forgotten.
 
@@ -136,11 +141,14 @@ class BMCD(ProbabilityModel):
             Seconds after which to stop with what has been drawn. (Choosing the number of clusters does not count.)
         count_k
             Only for other distances than the footrule: the k that `recommend` will be asked for (5 and 10).
+        start
+            A model fitted to earlier clicks, at whose draws the chains start: the clusters stay what they were.
+            Users and items may be others; new items enter by their clicks. "auto" keeps its number of clusters.
         """
         run = Run(draws, warmup, chains, thin, seed, n_threads, progress, checkpoint, max_time=max_time)
         clicks = clicks if isinstance(clicks, Clicks) else Clicks.from_frame(clicks)
         choice = None
-        n_clusters = self.n_clusters
+        previous, n_clusters = earlier_fit(BMCD, start, clicks, self.n_clusters)
         if isinstance(n_clusters, str):
             if n_clusters != "auto":
                 raise InputError(f"n_clusters must be a whole number or 'auto', but it is {n_clusters!r}.")
@@ -169,6 +177,7 @@ class BMCD(ProbabilityModel):
             count_k=counted if count_k is None else tuple(check_k(k) for k in count_k),
             alpha_update=self.alpha_update,
             ranks_move=self.ranks_move,
+            previous=previous,
         )
         self._learn(clicks, drawn, choice)
         warn_about_fit(self.verdict_, drawn, choice.edge_in_words if choice else "")
@@ -199,7 +208,7 @@ class BMCD(ProbabilityModel):
         True
         """
         person, column, title = self._to_explain(user, item, history)
-        named = {"user": user, "item_id": item, "title": title}
+        named = {"user": user, "item_id": item, "title": title, "called": self._answers.cluster_names}
         names, predictor = self._answers.names(), self._answers.predictor(max_draws)
         return explain(predictor, names, person.matrix, column, check_k(k), **named)
 
@@ -207,9 +216,35 @@ class BMCD(ProbabilityModel):
         """Return R-hat, effective sample sizes and Monte Carlo errors of what cluster numbers do not change."""
         return diagnostics.table(self.check_fitted().draws_, self.clicks_)
 
-    def to_arviz(self) -> Any:
-        """Return the draws as ArviZ's DataTree, see `bmcd.sampling.diagnostics.to_arviz`."""
-        return diagnostics.to_arviz(self.check_fitted().draws_, self.clicks_.items.tolist())
+    def to_arviz(
+        self,
+        *,
+        users: bool = True,
+        max_draws: int | None = None,
+        n_threads: int | None = None,
+        progress: bool | None = None,
+    ) -> Any:
+        """Return the draws as ArviZ takes them: a DataTree, or the InferenceData of ArviZ before version 1.
+
+        Clusters are matched between draws and chains and numbered as in `clusters_`, so that R-hat of alpha, tau
+        and rho means something. With ``users`` there are also
+
+        * ``log_likelihood``: of each user's clicks, label and latent ranking summed out, for `arviz.loo`;
+        * ``posterior`` membership: the probability of each label, given the draw;
+        * ``observed_data`` and ``posterior_predictive`` clicks_per_item: what was clicked, and what the same users
+          would click with the same numbers of clicks.
+
+        These take about 10 microseconds for each user, cluster and draw, and 4 bytes. (Other distances than the
+        footrule, and models saved without users, have only what was observed, or none of it.)
+
+        Parameters
+        ----------
+        max_draws
+            How many draws to take over all chains, evenly spaced; by default all.
+        """
+        options = Options(max_draws, n_threads, progress)
+        draws, names = self.check_fitted().draws_, self._answers.names()
+        return mixture_tree(draws, names, self.clicks_, users, options)
 
     def packed(self, *, clicks: bool = True) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Return header and arrays of the file that `save` writes."""
@@ -219,7 +254,7 @@ class BMCD(ProbabilityModel):
         header, arrays = pack_mixture(draws, self.clicks_, options, with_users=clicks)
         with_users = clicks and self.clicks_.n_users > 0
         facts = None if self.choice_ is None else cluster_facts(self.choice_, self.clicks_, with_users)
-        return header, arrays | pack_choice(facts)
+        return with_cluster_names(header, self._answers.cluster_names), arrays | pack_choice(facts)
 
     def with_choice(self) -> BMCD:
         """Return a model that is not fitted, with the number of clusters that "auto" has chosen."""
@@ -233,4 +268,5 @@ class BMCD(ProbabilityModel):
         parameters, clicks, draws = unpack_mixture(header, arrays)
         model, facts = cls(**parameters), unpack_facts(arrays)
         model._learn(clicks, draws, None if facts is None else read_cluster_choice(facts, clicks))
+        model._answers.cluster_names = read_cluster_names(header, draws.problem.n_clusters)
         return model

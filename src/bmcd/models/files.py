@@ -16,6 +16,7 @@ from scipy import sparse
 
 from bmcd.clicks.ids import objects
 from bmcd.clicks.table import Clicks
+from bmcd.clusters.naming import checked_names
 from bmcd.errors import InputError
 from bmcd.sampling.draws import ChainDraws
 from bmcd.sampling.run import Plan
@@ -93,6 +94,21 @@ def make_header(draws: ChainDraws, clicks: Clicks, options: Mapping[str, Any], w
             "stopped": draws.stopped, "note": draws.note, "caveat": draws.caveat, **describe_clicks(clicks),
         },
     }  # fmt: skip
+
+
+def with_cluster_names(header: dict[str, Any], names: Mapping[int, str]) -> dict[str, Any]:
+    """Return the header of a file with what people call the clusters, if they have names."""
+    if not names:
+        return header
+    return {**header, "run": {**header["run"], "cluster_names": {str(c): name for c, name in names.items()}}}
+
+
+def read_cluster_names(header: Mapping[str, Any], n_clusters: int) -> dict[int, str]:
+    """Return what people call the clusters; files made before clusters could be named have none."""
+    names = header["run"].get("cluster_names", {})
+    if not isinstance(names, dict):
+        raise ValueError(f"cluster_names must be names by number, not {shown(names)}")
+    return checked_names({int(c): name for c, name in names.items()}, n_clusters)
 
 
 def read_sizes(run: Mapping[str, Any]) -> tuple[dict[str, int], Plan]:

@@ -62,7 +62,7 @@ def unpack_mixture(header: Mapping[str, Any], arrays: Arrays) -> tuple[dict[str,
         "rank_scale": options["rank_scale"],
         "priors": Priors(rate=options["rate"], concentration=options["concentration"]),
         "sampler": options["sampler"],
-        "start": options["start"],
+        "start": "kmeans" if str(options["start"]).startswith("previous ") else options["start"],
         "alpha_update": read_whole_number(options["alpha_update"], "alpha_update"),
         "ranks_move": str(options["ranks_move"]),
     }

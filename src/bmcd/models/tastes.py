@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 
@@ -15,9 +14,12 @@ from bmcd.errors import InputError
 from bmcd.models.base import ProbabilityModel
 from bmcd.models.choice_file import pack_choice, read_taste_choice, taste_facts, unpack_facts
 from bmcd.models.choose_tastes import FEWEST, MOST, TasteChoice, choose_tastes
+from bmcd.models.earlier import earlier_fit
+from bmcd.models.files import read_cluster_names, with_cluster_names
 from bmcd.models.remarks import warn_about_fit
 from bmcd.models.tastes_file import pack_tastes, unpack_tastes
 from bmcd.prediction.answers import Options
+from bmcd.prediction.arviz_tree import taste_tree
 from bmcd.prediction.explanation import TasteExplanation
 from bmcd.prediction.predictor import DRAWS
 from bmcd.prediction.taste_answers import TasteAnswers
@@ -103,6 +105,7 @@ class Tastes(ProbabilityModel):
         checkpoint: str | Path | None = None,
         max_time: float | None = None,
         set_aside: bool = True,
+        start: Tastes | None = None,
     ) -> Tastes:
         """Draw from the posterior given the clicks, and return self. What was learned before is forgotten.
 
@@ -125,11 +128,17 @@ class Tastes(ProbabilityModel):
             Whether the chains do not see one click of each of up to 200 users (of a tenth of them at most), whose
             log probability says if they still learn. With False they see every click, and `verdict_` can say
             whether other chains would change the probabilities, but no longer whether longer ones would.
+        start
+            A model fitted to earlier clicks, at whose tastes the chains start: users and items
+            may be others; new items enter by their clicks. "auto" keeps its tastes and concentration.
         """
         n_chains = self.chains if chains is None else chains
         run = Run(draws, warmup, n_chains, thin, seed, n_threads, progress, checkpoint, max_time=max_time)
         clicks = clicks if isinstance(clicks, Clicks) else Clicks.from_frame(clicks)
-        choice, n_tastes, priors = None, self.n_tastes, TastePriors() if self.priors is None else self.priors
+        choice, priors = None, TastePriors() if self.priors is None else self.priors
+        previous, n_tastes = earlier_fit(Tastes, start, clicks, self.n_tastes)
+        if start is not None and self.n_tastes == "auto":
+            priors = read_priors(start.draws_.problem.options)
         model: dict[str, Any] = {"distance": self.distance, "rank_scale": self.rank_scale}
         if isinstance(n_tastes, str):
             if n_tastes != "auto":
@@ -137,7 +146,7 @@ class Tastes(ProbabilityModel):
             choice = choose_tastes(clicks, run, priors=priors, **model)
             n_tastes, priors = choice.n_tastes, choice.priors
             tell(progress, choice.reason)
-        drawn = sample_tastes(clicks, n_tastes, run, priors=priors, aside=set_aside, **model)
+        drawn = sample_tastes(clicks, n_tastes, run, priors=priors, aside=set_aside, previous=previous, **model)
         self._learn(clicks, drawn, choice)
         at_the_edge = choice is not None and choice.n_tastes in (FEWEST, max(FEWEST, min(MOST, clicks.n_items)))
         warn_about_fit(
@@ -185,14 +194,28 @@ class Tastes(ProbabilityModel):
         """
         return diagnostics.table(self.check_fitted().draws_)
 
-    def to_arviz(self) -> Any:
-        """Return the draws as ArviZ's DataTree."""
-        return diagnostics.to_arviz(self.check_fitted().draws_, np.asarray(self.clicks_.items))
+    def to_arviz(self, *, users: bool = True, max_draws: int | None = None) -> Any:
+        """Return the draws as ArviZ takes them: a DataTree, or the InferenceData of ArviZ before version 1.
+
+        The tastes of every chain are matched with those in `clusters_` and numbered like them. With ``users`` there
+        are also ``observed_data``, and as ``posterior_predictive`` the clicks_per_item of as many new people.
+        There is no log-likelihood: the rates of a user cannot be summed out in closed form.
+
+        Parameters
+        ----------
+        max_draws
+            How many draws to take over all chains, evenly spaced; by default all.
+        """
+        draws, options = self.check_fitted().draws_, Options(max_draws, None, False)
+        return taste_tree(draws, self._answers.order(), self.clicks_, users, options)
 
     def packed(self, *, clicks: bool = True) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Return header and arrays of the file that `save` writes."""
         header, arrays = pack_tastes(self.check_fitted().draws_, self.clicks_, self.n_tastes, with_users=clicks)
-        return header, arrays | pack_choice(None if self.choice_ is None else taste_facts(self.choice_))
+        names = self._answers.cluster_names
+        return with_cluster_names(header, names), arrays | pack_choice(
+            None if self.choice_ is None else taste_facts(self.choice_)
+        )
 
     def with_choice(self) -> Tastes:
         """Return a model that is not fitted, with the tastes and the concentration that "auto" has chosen."""
@@ -207,4 +230,5 @@ class Tastes(ProbabilityModel):
         parameters, clicks, draws = unpack_tastes(header, arrays)
         model, facts = cls(**parameters), unpack_facts(arrays)
         model._learn(clicks, draws, None if facts is None else read_taste_choice(facts))
+        model._answers.cluster_names = read_cluster_names(header, draws.n_tastes)
         return model

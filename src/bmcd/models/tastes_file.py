@@ -41,7 +41,7 @@ def pack_tastes(
 def unpack_tastes(header: Mapping[str, Any], arrays: Arrays) -> tuple[dict[str, Any], Clicks, TasteDraws]:
     """Return the parameters of the model, its clicks and its draws, or raise ValueError or KeyError."""
     run, options = dict(header["run"]), dict(header["options"])
-    if options.keys() != OPTIONS:
+    if options.keys() - {"start"} != OPTIONS:
         raise ValueError(f"the options must be {', '.join(sorted(OPTIONS))}, not {', '.join(sorted(options))}")
     sizes, plan = read_sizes(run)
     n_tastes = options.pop("n_tastes")

@@ -27,6 +27,8 @@ MEASURES = {
     "brier": ("Brier score (less is better)", False),
     "log_score": ("log score (less is better)", False),
     "expected_calibration_error": ("calibration error (less is better)", True),
+    "ece_at_k": ("calibration error in tenths of the recommendations (less is better)", True),
+    "promise_gap": ("mean probability minus hit rate (0 is best)", True),
 }
 DEFAULT = ("accuracy", "coverage", "novelty", "intra_list_similarity", "rare_share")
 

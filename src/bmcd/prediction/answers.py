@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bmcd.clicks.table import Clicks
+from bmcd.clusters.naming import checked_names
 from bmcd.clusters.summary import ClusterSummaries
 from bmcd.prediction.top_k import Lists, best_items, clicked_mask, order_of_ids
 from bmcd.sampling.diagnostics import Verdict
@@ -39,6 +40,7 @@ class Answers(ABC):
 
     def __init__(self, clicks: Clicks) -> None:
         self.clicks = clicks
+        self.cluster_names: dict[int, str] = {}
         self._kept: dict[Hashable, object] = {}
 
     def once(self, key: Hashable, make: Callable[[], T]) -> T:
@@ -52,8 +54,17 @@ class Answers(ABC):
         """Return whether the chains have converged, in words."""
 
     @abstractmethod
+    def summaries(self) -> ClusterSummaries:
+        """Return what each cluster is like, without names."""
+
     def clusters(self) -> ClusterSummaries:
-        """Return what each cluster is like."""
+        """Return what each cluster is like, and what people call it."""
+        return self.summaries().named(self.cluster_names)
+
+    def name_clusters(self, names: Mapping[int, str]) -> None:
+        """Call clusters, numbered as in `clusters`, by these names; an empty one takes a name away."""
+        changed = self.cluster_names | checked_names(names, len(self.summaries()))
+        self.cluster_names = {number: name for number, name in sorted(changed.items()) if name}
 
     @abstractmethod
     def memberships(self, people: Clicks, options: Options) -> Floats:

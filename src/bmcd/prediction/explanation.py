@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,6 +33,8 @@ class Contribution:
     """That the item is among the user's next k, if the user belongs to this cluster."""
     contribution: float
     """What it adds to the probability: the mean over draws of membership times probability."""
+    name: str | None = None
+    """What people call it."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +56,7 @@ class Explanation:
         for c in [c for c in self.clusters if c.membership >= SHOWN]:
             low, high = c.rank_interval
             lines.append(
-                f"- {c.membership:.0%} cluster {c.cluster}, whose consensus has it at rank {c.rank:.0f} "
+                f"- {c.membership:.0%} cluster {c.cluster}{_named(c)}, whose consensus has it at rank {c.rank:.0f} "
                 f"({low:.0f} to {high:.0f}): {c.probability:.1%} there, adds {c.contribution:.1%}"
             )
         return "\n".join(lines)
@@ -78,8 +81,9 @@ def explain(
     user: Any,
     item_id: Any,
     title: str,
+    called: Mapping[int, str],
 ) -> Explanation:
-    """Explain one probability for the one user of ``clicks``."""
+    """Explain one probability for the one user of ``clicks``; clusters are ``called`` so, by number."""
     weight, given = predictor.by_cluster(clicks, item, k)
     by_draw = weight * given
     name = names.name[:, predictor.chosen].reshape(weight.shape)
@@ -95,7 +99,13 @@ def explain(
             inside = float(parts[:, c].mean())
             found.append(
                 Contribution(
-                    c + 1, member, float(rank[:, c].mean()), (float(low), float(high)), inside / member, inside
+                    c + 1,
+                    member,
+                    float(rank[:, c].mean()),
+                    (float(low), float(high)),
+                    inside / member,
+                    inside,
+                    called.get(c + 1),
                 )
             )
     batches = np.array([by_draw[draws].sum(axis=1).mean() for draws in predictor.batches])
@@ -125,6 +135,8 @@ class TasteContribution:
     """That a visit to it clicks the item."""
     contribution: float
     """What it adds to the probability: its share in the rate at which the item arrives, times the probability."""
+    name: str | None = None
+    """What people call it."""
 
 
 @dataclass(frozen=True)
@@ -149,8 +161,9 @@ class TasteExplanation:
         for t in self.tastes:
             if t.contribution >= SHOWN:
                 lines.append(
-                    f"- {t.share:.0%} of the visits go to taste {t.taste}, which has it at rank {t.rank:.0f} and "
-                    f"clicks it in {t.click_probability:.1%} of its visits: adds {t.contribution:.1%}"
+                    f"- {t.share:.0%} of the visits go to taste {t.taste}{_named(t)}, which has it at rank "
+                    f"{t.rank:.0f} and clicks it in {t.click_probability:.1%} of its visits: adds "
+                    f"{t.contribution:.1%}"
                 )
         return "\n".join(lines)
 
@@ -162,6 +175,10 @@ class TasteExplanation:
         ]
         heads = ("taste", "share of visits", "rank there", "clicked in a visit", "adds")
         return tag("div", paragraphs(*_opening(self)), table(heads, rows))
+
+
+def _named(part: Contribution | TasteContribution) -> str:
+    return f" ({part.name})" if part.name else ""
 
 
 def _opening(explained: Explanation | TasteExplanation) -> list[str]:

@@ -34,8 +34,8 @@ class MixtureAnswers(Answers):
         """Return which cluster is which, in every draw and chain."""
         return self.once("names", lambda: name_clusters(self.draws))
 
-    def clusters(self) -> ClusterSummaries:
-        """Return what each cluster is like."""
+    def summaries(self) -> ClusterSummaries:
+        """Return what each cluster is like, without names."""
         return self.once("clusters", lambda: summarise_clusters(self.draws, self.names(), self.clicks))
 
     def predictor(self, max_draws: int | None) -> Predictor:
@@ -48,7 +48,7 @@ class MixtureAnswers(Answers):
             distance = self.draws.problem.options["distance"]
             raise InputError(f"memberships are for the footrule, and this model has distance={distance!r}.")
         predictor = self.predictor(options.max_draws)
-        weight = predictor.memberships(people.matrix)
+        weight = predictor.memberships(people.matrix, options.n_threads)
         order = np.argsort(self.names().name[:, predictor.chosen].reshape(len(weight), -1), axis=1)
         by_name: Floats = np.take_along_axis(weight, order[:, None, :], axis=2).mean(axis=0)
         return by_name

@@ -18,6 +18,7 @@ from bmcd.sampling.exact.next_items import (
     StackedTables,
     add_predictions,
     keep_tables,
+    label_probabilities,
     probability_by_cluster,
 )
 from bmcd.sampling.state import Data, make_data
@@ -98,12 +99,18 @@ class Predictor:
                 users = np.arange(first, min(first + size, n_users))
                 yield users, self._block(users, data, k, kept, pool)
 
-    def memberships(self, clicks: sparse.csr_array) -> Floats:
+    def memberships(self, clicks: sparse.csr_array, n_threads: int | None = 1) -> Floats:
         """Return P(user belongs to cluster), [draw, user, cluster]; clusters are numbered as in that draw."""
         data, users = self._data(clicks), np.arange(clicks.shape[0])
         weight = np.empty((self.n_draws, users.size, self.alpha.shape[1]))
-        nothing = np.zeros((2, users.size, self.n_items))
-        self._add(users, data, 1, self._none, 0, self.n_draws, nothing[0], nothing[1], weight)
+        posterior = (self.rho, self.alpha, self.tau, self._none, self.shared)
+        with ThreadPoolExecutor(thread_count(n_threads)) as pool:
+            list(
+                pool.map(
+                    lambda s: label_probabilities(users, data, *posterior, NEGLIGIBLE, s, s + 1, weight),
+                    range(self.n_draws),
+                )
+            )
         return weight
 
     def by_cluster(self, clicks: sparse.csr_array, item: int, k: int) -> tuple[Floats, Floats]:

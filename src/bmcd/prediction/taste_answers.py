@@ -41,8 +41,8 @@ class TasteAnswers(Answers):
         visits = self.draws.visits_per_taste[self.draws.best_chain].mean(axis=0)
         return np.argsort(-visits, kind="stable")
 
-    def clusters(self) -> ClusterSummaries:
-        """Return what each taste of the best chain is like."""
+    def summaries(self) -> ClusterSummaries:
+        """Return what each taste of the best chain is like, without names."""
         return self.once("clusters", self._summaries)
 
     def memberships(self, people: Clicks, options: Options) -> Floats:
@@ -69,7 +69,14 @@ class TasteAnswers(Answers):
         rank = self.draws.rho[self.draws.best_chain][:, order, column].mean(axis=0)
         part = share * click / max(float(share @ click), 1e-300)
         return tuple(
-            TasteContribution(c + 1, float(share[c]), float(rank[c]), float(click[c]), float(part[c] * probability))
+            TasteContribution(
+                c + 1,
+                float(share[c]),
+                float(rank[c]),
+                float(click[c]),
+                float(part[c] * probability),
+                self.cluster_names.get(c + 1),
+            )
             for c in np.argsort(-part, kind="stable").tolist()
         )
 

@@ -23,7 +23,8 @@ from bmcd.sampling.probed import PROBED, PROBED_K, probed_pairs
 from bmcd.sampling.record import RankCounts, Recording
 from bmcd.sampling.run import Run
 from bmcd.sampling.schema import Problem
-from bmcd.sampling.start.initial import initial_state
+from bmcd.sampling.start.initial import initial_state, state_after
+from bmcd.sampling.start.previous import Previous
 from bmcd.sampling.state import ChainState, Data, make_data
 
 SAMPLERS = ("exact", "paper")
@@ -42,6 +43,7 @@ def sample_posterior(
     count_k: tuple[int, ...] = (),
     alpha_update: int = 10,
     ranks_move: str = "swap",
+    previous: Previous | None = None,
 ) -> Draws:
     """Draw from the posterior of the mixture of Mallows models given the clicks.
 
@@ -61,6 +63,8 @@ def sample_posterior(
         probabilities are exact given the draws.
     alpha_update, ranks_move
         Options of the paper's sampler, see `PaperSampler`.
+    previous
+        A fit to other clicks, at whose draws the chains start instead; see `bmcd.sampling.start.previous`.
 
     Examples
     --------
@@ -88,7 +92,7 @@ def sample_posterior(
         "distance": distance,
         "rank_scale": rank_scale if isinstance(rank_scale, str) else np.asarray(rank_scale, float).tolist(),
         "sampler": sampler,
-        "start": start,
+        "start": start if previous is None else previous.describe(),
         "count_k": list(count_k),
     }
     if sampler == "paper":
@@ -101,6 +105,8 @@ def sample_posterior(
         return PaperSampler(data, n_clusters, priors, seed=run.seed, **paper)
 
     def start_of_chain(chain: int) -> ChainState:
+        if previous is not None:
+            return state_after(clicks, previous, seed=run.seed, chain=chain, rank_scale=rank_scale)
         return initial_state(
             clicks, n_clusters, start, seed=run.seed, chain=chain, rank_scale=rank_scale, distance=distance
         )

@@ -9,3 +9,4 @@ RHO_SWAPS = 6  # + 16 * round
 RELABEL = 7  # + 16 * round
 HIT_AND_RUN = 8  # + 16 * round
 ROUND_STRIDE = 16
+REPLICATE = 9  # and 10; after the draws, for clicks like those that were seen

@@ -40,7 +40,8 @@ def section(results: Results) -> Section | None:
         size = (
             f"{c.n_users:,.0f} users ({percent(c.share)})" if word == "group" else f"{percent(c.share)} of visits"
         )
-        heading = tag("h3", f"{word.capitalize()} {c.cluster}: {size}")
+        called = f"{word.capitalize()} {c.cluster}" + (f" ({c.name})" if c.name else "")
+        heading = tag("h3", f"{called}: {size}")
         card = [heading]
         card += [tag("p", "Liked more here than elsewhere:"), list_items(c.apart)] if c.apart else []
         told = {each.item for each in c.apart[:MOST_ITEMS]}
@@ -49,7 +50,7 @@ def section(results: Results) -> Section | None:
         cards.append(tag("article", card, cls="card"))
         users = f"{c.n_users:,.0f} ({c.n_users_interval[0]:,.0f} to {c.n_users_interval[1]:,.0f})"
         alpha = f"{c.alpha:.2f} ({c.alpha_interval[0]:.2f} to {c.alpha_interval[1]:.2f})"
-        rows.append((f"{word.capitalize()} {c.cluster}", users, alpha, percent(c.agreement)))
+        rows.append((called, users, alpha, percent(c.agreement)))
     if word == "taste":
         text = (
             f"Users have several of {len(clusters)} tastes, some more and some less; what is recommended weighs "

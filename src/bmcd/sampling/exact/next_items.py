@@ -103,6 +103,15 @@ def responsibilities(users, data, rho, tau, tables, shared, cutoff, log_p, out):
 
 
 @numba.njit(cache=True, nogil=True)
+def label_probabilities(users, data, rho, alpha, tau, kept, shared, cutoff, first, last, weight):
+    """Set weight[draw, i, c] = P(users[i] belongs to cluster c) as `add_predictions` does, and nothing else."""
+    log_p = np.empty((rho.shape[1], users.size))
+    for s in range(first, last):
+        tables = tables_of_draw(shared, alpha, kept, s)
+        responsibilities(users, data, rho[s], tau[s], tables, shared, cutoff, log_p, weight[s])
+
+
+@numba.njit(cache=True, nogil=True)
 def add_predictions(
     users, data, rho, alpha, tau, kept, shared, k, cutoff, first, last, probability, mean_rank, weight
 ):

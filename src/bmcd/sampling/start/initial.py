@@ -23,9 +23,10 @@ from bmcd.sampling.priors import Priors
 from bmcd.sampling.start.click_orders import Floats, Integers, binary_matrix, click_counts, inherit_order, order_by
 from bmcd.sampling.start.kmeans import check_n_clusters, kmeans_distances, kmeans_inertia
 from bmcd.sampling.start.mixture import PAPER_ALPHA, Mixture, fit_alpha, fit_mixture, run_em, shares
+from bmcd.sampling.start.previous import Previous, mixture_after
 from bmcd.sampling.state import ChainState
 
-__all__ = ["STARTS", "fit_alpha", "inherit_order", "initial_state", "kmeans_inertia", "order_by"]
+__all__ = ["STARTS", "fit_alpha", "inherit_order", "initial_state", "kmeans_inertia", "order_by", "state_after"]
 
 STARTS = ("kmeans", "popularity", "random")
 
@@ -149,10 +150,28 @@ def _kmeans(
     if em_rounds and n_clusters > 1:
         mixture, log_p = run_em(matrix, mixture, em_rounds, rng, rank_scale)
         labels = _nearest(log_p)
+    return _state_of(matrix, mixture, labels)
+
+
+def state_after(
+    clicks: Any, previous: Previous, *, seed: int = 0, chain: int = 0, rank_scale: str | ArrayLike = "linear"
+) -> ChainState:
+    """Start one chain at a draw of an earlier fit, then do rounds of EM as after k-means; see `initial_state`."""
+    matrix = binary_matrix(clicks)
+    check_n_clusters(previous.draws.problem.n_clusters, matrix.shape[0], "n_clusters")
+    rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(chain,)))
+    mixture = mixture_after(matrix, previous, chain, rank_scale)
+    mixture, log_p = run_em(matrix, mixture, EM_ROUNDS, rng, rank_scale)
+    return _state_of(matrix, mixture, _nearest(log_p))
+
+
+def _state_of(matrix: sparse.csr_array[Any], mixture: Mixture, labels: Integers) -> ChainState:
+    """Return the state with these labels, and rankings in the order of their cluster's consensus."""
     clicked, ranks = matrix.toarray(), np.empty(matrix.shape, np.int64)
-    for c in range(n_clusters):
+    for c in range(mixture.alpha.size):
         ranks[labels == c] = inherit_order(clicked[labels == c], mixture.rho[c])
-    return _state(mixture._replace(tau=shares(np.bincount(labels, minlength=n_clusters))), labels, ranks)
+    sizes = np.bincount(labels, minlength=mixture.alpha.size)
+    return _state(mixture._replace(tau=shares(sizes)), labels, ranks)
 
 
 def _state(mixture: Mixture, labels: Integers, ranks: Integers) -> ChainState:

@@ -22,6 +22,7 @@ from bmcd.sampling.priors import check_priors
 from bmcd.sampling.record import Probe, Recording
 from bmcd.sampling.run import Run
 from bmcd.sampling.schema import Problem, Schema, check_not_negative
+from bmcd.sampling.start.previous import Previous
 from bmcd.sampling.tastes.fold_in import log_probabilities
 from bmcd.sampling.tastes.priors import GammaPrior, TastePriors
 from bmcd.sampling.tastes.rank_laws import RankLaws, rank_laws
@@ -31,6 +32,7 @@ from bmcd.sampling.tastes.state import TasteState, make_taste_data
 # One click of so many users at most, and of no more than this share of all users, is set aside.
 SET_ASIDE, SHARE_ASIDE = 200, 0.1
 LEAST_CLICKS = 3  # of a user, for one to be set aside
+ROUNDS_AFTER = 10  # of mean field, from the tastes of a fit before
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
@@ -130,8 +132,12 @@ def sample_tastes(
     distance: str = "footrule",
     rank_scale: str | ArrayLike = "linear",
     aside: bool = True,
+    previous: Previous | None = None,
 ) -> TasteDraws:
     """Draw from the posterior of the model with several tastes per user; ``aside``: see `Tastes.fit`.
+
+    With ``previous``, a fit to other clicks, the chains start at its tastes. A new item starts as likely in every
+    taste as an average item, and the mean-field rounds place it by its clicks.
 
     Examples
     --------
@@ -154,10 +160,25 @@ def sample_tastes(
         "n_alphas": int(sampler.laws.alphas.size),
         **describe_priors(priors),
     }
+    if previous is not None:
+        options["start"] = previous.describe()
+
+    def start_of_chain(chain: int) -> TasteState:
+        if previous is None:
+            return sampler.start(chain)
+        return sampler.start(chain, ROUNDS_AFTER, _laws_before(previous, chain))
+
     problem = Problem(clicks.n_users, clicks.n_items, int(n_tastes), clicks.fingerprint(), options)
     recording = Recording(problem, TASTES, _probe(sampler, kept, pairs) if pairs.size else None)
-    draws: TasteDraws = run_chains(lambda chain: sampler, sampler.start, recording, run)
+    draws: TasteDraws = run_chains(lambda chain: sampler, start_of_chain, recording, run)
     return draws
+
+
+def _laws_before(previous: Previous, chain: int) -> NDArray[np.float64]:
+    """Return the probabilities [item, taste] of a draw of the fit before, for the items of these clicks."""
+    before = previous.draws.first_items(*previous.place(chain))
+    laws = np.where(previous.columns[:, None] >= 0, before[previous.columns], before.mean(axis=0))
+    return np.asarray(np.maximum(laws, 1e-12))
 
 
 def set_aside(clicks: Clicks, seed: int) -> tuple[sparse.csr_array[Any], NDArray[np.int64]]:

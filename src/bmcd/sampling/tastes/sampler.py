@@ -54,15 +54,15 @@ class TasteSampler:
         self._hyper = self.priors.hyper()
         self._reach = np.arange(1 - self.effort.window, self.effort.window)
 
-    def start(self, chain: int, rounds: int = ROUNDS) -> TasteState:
+    def start(self, chain: int, rounds: int = ROUNDS, laws: NDArray[np.float64] | None = None) -> TasteState:
         """A first state for this chain: mean-field rounds, then each parameter by what they leave.
 
         Consensus by expected counts (ties go to the item with more clicks), alpha by its conditional mode, rates by
-        their conditional mean.
+        their conditional mean. ``laws`` [item, taste] are those of a fit before, to start from.
         """
         a = self.priors.first_a(self.n_tastes)
         n_users, n_clicks = self.data.user_start.size - 1, self.data.user_items.size
-        of_user, of_item = mean_field(self.data, self.n_tastes, a, self.key, chain, rounds)
+        of_user, of_item = mean_field(self.data, self.n_tastes, a, self.key, chain, rounds, laws)
         popularity = np.bincount(self.data.user_items, minlength=self.data.n_items) / max(n_clicks, 1)
         item_at = np.argsort(-(of_item.T + 1e-3 * popularity), axis=1, kind="stable").astype(np.int64)
         scale_index = [best_scale(of_item[item_at[c], c], self.laws, self._log_prior) for c in range(self.n_tastes)]

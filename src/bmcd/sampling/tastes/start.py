@@ -95,10 +95,23 @@ def count_shares(user_start, user_items, shares, of_user, of_item, of_taste):
 
 
 def mean_field(
-    data: TasteData, n_tastes: int, a: float, key: NDArray[np.uint64], chain: int, rounds: int = ROUNDS
+    data: TasteData,
+    n_tastes: int,
+    a: float,
+    key: NDArray[np.uint64],
+    chain: int,
+    rounds: int = ROUNDS,
+    laws: NDArray[np.float64] | None = None,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Expected clicks of each (user, taste) and of each (item, taste) after the rounds."""
-    shares = random_shares(data.user_start, n_tastes, key, chain)
+    """Expected clicks of each (user, taste) and of each (item, taste) after the rounds.
+
+    The rounds start from random shares, or, given the ``laws`` [item, taste] of the items, from shares that are
+    proportional to them.
+    """
+    if laws is None:
+        shares = random_shares(data.user_start, n_tastes, key, chain)
+    else:
+        shares = (laws / laws.sum(axis=1, keepdims=True))[data.user_items].astype(np.float32)
     # Sums in single precision do for a start; they are made anew from time to time, so that rounding does not add
     # up.
     of_user = np.zeros((data.user_start.size - 1, n_tastes), np.float32)
