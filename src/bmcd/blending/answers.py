@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numba
@@ -19,6 +18,7 @@ from bmcd.clicks.table import Clicks
 from bmcd.clusters.summary import ClusterSummaries
 from bmcd.errors import InputError, Message
 from bmcd.prediction.answers import Answers, Floats, Options, Predictions
+from bmcd.prediction.explanation import PartOfBlend
 from bmcd.prediction.race import race_corrected
 from bmcd.prediction.top_k import clicked_mask
 from bmcd.sampling.diagnostics import State, Verdict
@@ -60,47 +60,6 @@ def race_rows(log_rates, free, k, probability, slope):
         for j in range(n):
             probability[row, numbers[j]] = min(max(out[j], 0.0), 1.0)
             slope[row, numbers[j]] = rates[j] * (1.0 - rates[j] if k == 1 else t * math.exp(-rates[j] * t))
-
-
-@dataclass(frozen=True)
-class PartOfBlend:
-    """What one model adds to a probability."""
-
-    model: str
-    place: int
-    """Where it has the item among those the user has not clicked; 1 is best."""
-    factor: float
-    """By how much it raises (above 1) or lowers the rate of the item, against the user's other items."""
-
-
-@dataclass(frozen=True)
-class BlendExplanation:
-    """Why `probability` is what it is; `print` it."""
-
-    user: Any
-    item: Any
-    title: str
-    k: int
-    n_clicked: int
-    probability: float
-    mcse: float
-    models: tuple[PartOfBlend, ...]
-    """The largest factor first. The factors multiply to the rate of the item, before the map by ranks."""
-
-    def __str__(self) -> str:
-        who = "someone" if self.user is None else f"user {self.user}"
-        what = self.title[:1].upper() + self.title[1:]
-        clicks = f"{self.n_clicked} click{'' if self.n_clicked == 1 else 's'}"
-        lines = [
-            f"{what} is among the next {self.k} of {who}, who has {clicks}, with probability "
-            f"{self.probability:.1%} (+- {self.mcse:.1%})."
-        ]
-        lines += [
-            f"- {part.model} has it at rank {part.place}: its rate is {part.factor:.2g} times that of the user's "
-            "average item"
-            for part in self.models
-        ]
-        return "\n".join(lines)
 
 
 class BlendAnswers(Answers):

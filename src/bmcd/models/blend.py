@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bmcd.blending.answers import BlendAnswers, BlendExplanation
+from bmcd.blending.answers import BlendAnswers
 from bmcd.blending.features import Scale, make_scale
 from bmcd.blending.parts import gives_law, part_scores
 from bmcd.blending.rule import Rule, learn_rule
@@ -18,6 +18,7 @@ from bmcd.errors import InputError
 from bmcd.models.base import ProbabilityModel
 from bmcd.models.blend_file import pack_blend, unpack_blend
 from bmcd.models.blend_folds import BlendRun, fit_without_folds
+from bmcd.prediction.explanation import BlendExplanation
 from bmcd.prediction.top_k import check_k, clicked_mask
 
 if TYPE_CHECKING:
