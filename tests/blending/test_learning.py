@@ -86,12 +86,16 @@ def test_judged_on_the_next_items_the_power_is_the_true_one_and_noise_weighs_not
     assert 0.005 < learnt.standard_errors[0] < 0.1
 
 
+def random_part(rng, m, n_users=1500):
+    """Return races of which m of the next 8 items are held out, at random."""
+    held = races(rng, 1.0, n_users, m=8)
+    chosen = np.concatenate([row[rng.permutation(8)[:m]] for row in held.items.reshape(-1, 8)])
+    return held._replace(items=chosen, starts=np.arange(len(held.x) + 1) * m)
+
+
 def test_a_random_part_of_what_comes_next_gives_the_same_power_if_the_rest_is_allowed_for(rotating_seed):
     """Of the next 8 items 2 are held out at random, 6 are yet to come: k = 6 finds the power, k = 0 too little."""
-    rng = np.random.default_rng(rotating_seed)
-    held = races(rng, 1.0, m=8)
-    chosen = np.concatenate([row[rng.permutation(8)[:2]] for row in held.items.reshape(-1, 8)])
-    held = held._replace(items=chosen, starts=np.arange(len(held.x) + 1) * 2)
+    held = random_part(np.random.default_rng(rotating_seed), 2)
     right, flat = (learn_weights(held, k, np.array([1.0, 0.0])) for k in (6, 0))
     assert abs(right.weights[0] - 1.0) < 4 * right.standard_errors[0] + 0.02
     assert flat.weights[0] < right.weights[0] - 0.1
@@ -118,8 +122,7 @@ def test_rank_features_add_up_to_the_score_and_keep_the_order(rotating_seed):
 
 
 def test_the_map_is_kept_where_it_helps_and_not_where_it_does_not(rotating_seed):
-    rng = np.random.default_rng(rotating_seed)
-    held = races(rng, 1.0, n_users=800)
+    held = random_part(np.random.default_rng(rotating_seed), 4, n_users=800)
     bent = held.x[:, :, 0].astype(float)
     bent = np.sign(bent) * np.abs(bent) ** 3  # far too sure of the best
     helped = learn_map(held._replace(x=bent[:, :, None].astype(np.float32)), 4, np.ones(1))

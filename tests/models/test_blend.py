@@ -270,7 +270,7 @@ def test_it_explains_which_model_adds_what(model, clicks):
     assert min(part.place for part in found.models) == 1
     assert max(part.factor for part in found.models) > 1
     assert "Tastes has it at rank" in str(found)
-    assert model.clusters_ is model.models_["Tastes"].clusters_
+    assert str(model.clusters_) == str(model.models_["Tastes"].clusters_)
 
 
 def test_bad_input_is_refused_in_plain_words(clicks):
