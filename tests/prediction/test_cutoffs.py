@@ -1,5 +1,7 @@
 """Cut-offs against numbers worked out by hand, and against brute force."""
 
+import re
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -113,10 +115,22 @@ def test_a_promised_hit_rate_is_kept(rotating_seed, deep):
 def test_a_promise_keeps_less_than_a_guess_and_more_with_more_users(rotating_seed):
     rng = np.random.default_rng(rotating_seed)
     p, hit, user = users_who_differ(rng, n_users=4000)
-    guess, sure = cutoff_for(p, hit, 0.6), sure_cutoff_for(p, hit, user, 0.6)
-    few = user < 400
-    assert guess <= sure <= sure_cutoff_for(p[few], hit[few], user[few], 0.6) + 0.02
+    guess, sure = cutoff_for(p, hit, 0.45), sure_cutoff_for(p, hit, user, 0.45)
+    few = user < 800
+    assert guess <= sure <= sure_cutoff_for(p[few], hit[few], user[few], 0.45) + 0.02
     assert sure_cutoff_for(p, hit, user, 0.0) == 0.0
+
+
+def test_what_can_be_promised_is_promised(rotating_seed):
+    """The error names a hit rate: asked for a little less there is a cut-off, for a little more there is none."""
+    p, hit, user = users_who_differ(np.random.default_rng(rotating_seed))
+    with pytest.raises(ValueError, match="to be sure") as refused:
+        sure_cutoff_for(p, hit, user, 0.95)
+    sure = float(re.search(r"to be sure, at least (\d\.\d+)", str(refused.value))[1])
+    assert 0.2 < sure < 0.95
+    sure_cutoff_for(p, hit, user, sure - 0.02)
+    with pytest.raises(ValueError, match="no cut-off has a hit rate"):
+        sure_cutoff_for(p, hit, user, sure + 0.02)
 
 
 def test_no_promise_is_made_that_cannot_be_kept():

@@ -124,15 +124,27 @@ def sure_cutoff_for(
     limit, sums = _chance_limit(hits - hit_rate * kept, confidence, seed)
     if (good := np.flatnonzero(sums > limit)).size:
         return 0.0 if good[0] == 0 and cuts[0] == p.min() else float(cuts[good[0]])
-    spread = np.sqrt(((hits - rate * kept) ** 2).sum(axis=0)) / kept.sum(axis=0)
-    sure = rate - limit * spread
+    sure = _lower_ends(hits, kept, limit)
     best = int(sure.argmax())
     raise InputError(
         f"no cut-off has a hit rate of {hit_rate:g} with {confidence:.0%} confidence: the best is "
         f"{cuts[best]:.4f}, with a hit rate of {rate[best]:.4f} here and, to be sure, at least "
-        f"{max(sure[best], 0.0):.4f}; it keeps "
+        f"{sure[best]:.4f}; it keeps "
         f"{int(kept[:, best].sum()):,} of {len(p):,} recommendations. Ask for less, or give more test clicks."
     )
+
+
+def _lower_ends(hits: Floats, kept: Floats, limit: float) -> Floats:
+    """Return, for each cut-off, the highest hit rate whose sum is still at the limit.
+
+    That is the smaller root t of (H - t N)^2 = limit^2 sum over users of (hits - t kept)^2, a quadratic in t.
+    """
+    n, h = kept.sum(axis=0), hits.sum(axis=0)
+    a = n**2 - limit**2 * (kept**2).sum(axis=0)
+    b = h * n - limit**2 * (hits * kept).sum(axis=0)
+    c = h**2 - limit**2 * (hits**2).sum(axis=0)
+    root = np.sqrt(np.maximum(b**2 - a * c, 0.0))
+    return np.asarray(np.clip(np.divide(b - root, a, out=np.zeros_like(a), where=a > 0), 0.0, 1.0))
 
 
 def _chance_limit(terms: Floats, confidence: float, seed: int) -> tuple[float, Floats]:
