@@ -5,6 +5,7 @@ import pytest
 
 from bmcd.reporting import sentences
 from bmcd.reporting.headlines import headlines
+from bmcd.reporting.sentences import judgement
 from bmcd.reporting.settled import convergence
 from bmcd.sampling.diagnostics import Verdict
 
@@ -135,3 +136,15 @@ def test_what_can_be_reached_at_most(hit_rate, start):
     calibration = SimpleNamespace(hit=np.zeros(100))
     for_k = SimpleNamespace(best_cutoff=SimpleNamespace(hit_rate=hit_rate), calibration=calibration)
     assert sentences.reach(for_k).startswith(f"{start} (at least 30 recommendations must be left")
+
+
+@pytest.mark.parametrize(
+    ("promised", "judged"),
+    [(0.30, "about right"), (0.314, "about right"), (0.32, "too high"), (0.286, "about right"), (0.28, "cautious")],
+)
+def test_promises_near_the_hits_are_about_right_however_narrow_the_interval(promised, judged):
+    calibration = SimpleNamespace(mean_probability=promised, hit_rate=0.30)
+    assert (
+        judgement(SimpleNamespace(calibration=calibration, accuracy=SimpleNamespace(low=0.299, high=0.301)))
+        == judged
+    )

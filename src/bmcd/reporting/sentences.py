@@ -12,6 +12,9 @@ from bmcd.reporting.results import LEAST_KEPT, Cutoff, Results, ResultsForK
 from bmcd.reporting.settled import convergence
 from bmcd.system.text import and_list
 
+# A difference between promise and hits on which nobody would act.
+NEAR = 0.015
+
 
 def hundredths(share: float) -> str:
     """Return a share in hundredths, with as many digits as a reader needs.
@@ -131,11 +134,15 @@ def hits(results: Results, for_k: ResultsForK) -> str:
 
 
 def judgement(for_k: ResultsForK) -> str:
-    """Return "cautious", "too high" or "about right": the mean probability against the interval of the hit rate."""
+    """Return "cautious", "too high" or "about right": the mean probability against the interval of the hit rate.
+
+    With many users the interval is narrow; what lies within `NEAR` of the hit rate is about right all the same.
+    """
     calibration, accuracy = for_k.calibration, for_k.accuracy
-    if calibration.mean_probability < min(accuracy.low, calibration.hit_rate):
+    if calibration.mean_probability < min(accuracy.low, calibration.hit_rate - NEAR):
         return "cautious"
-    return "too high" if calibration.mean_probability > max(accuracy.high, calibration.hit_rate) else "about right"
+    high = max(accuracy.high, calibration.hit_rate + NEAR)
+    return "too high" if calibration.mean_probability > high else "about right"
 
 
 def promise(for_k: ResultsForK) -> str:
