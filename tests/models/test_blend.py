@@ -86,13 +86,17 @@ class Distorted(ItemKNN):
 
 
 def test_distorted_scores_are_calibrated_back(clicks):
+    """Up to 0.02: between the points by which places are remembered, scores are joined by straight lines."""
     plain = bmcd.Blend(Distorted(8), folds=3).fit(clicks).probabilities(5)
     for how in ("squared", "root", "shifted"):
         assert np.abs(bmcd.Blend(Distorted(8, how), folds=3).fit(clicks).probabilities(5) - plain).max() < 0.02
 
 
 def test_promises_come_true_and_the_constant_hit_rate_is_beaten(rotating_seed):
-    """On clicks of which some are held out at random; 4 standard errors, 1 false alarm in 16,000."""
+    """On clicks of which some are held out at random; 4 standard errors, 1 false alarm in 16,000.
+
+    0.015 more is allowed: models without a fold know a little less than the final one.
+    """
     clicks, _ = tasteful_clicks(rotating_seed, n_users=1500, n_clicks=14)
     train, test = clicks.at_least(6).hold_out(3, seed=1)
     found = bmcd.evaluate(bmcd.Blend(EASE(30.0)).fit(train).recommend(3), train, test, k=3)
