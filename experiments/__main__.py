@@ -54,7 +54,7 @@ def simulation(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Run the simulation study: 20 data sets, BMCD and collaborative filtering, the next 5 and the next 10 items.
+    """Run the simulation study: 20 data sets, BMCD, Tastes and collaborative filtering, the next 5 and 10 items.
 
     It takes about an hour on two cores. Finished tasks are kept in the folder: after Ctrl-C or a crash, the same
     command continues where it was. Collaborative filtering needs the extra "baselines".
@@ -82,7 +82,7 @@ def case_study(
     workers: Workers = None,
     as_json: AsJson = False,
 ) -> None:
-    """Run the case study's protocol on public clicks, or on your own: BMCD against tuned rivals.
+    """Run the case study's protocol on public clicks, or on your own: BMCD, Tastes and Blend against tuned rivals.
 
     It takes about 40 minutes on two cores. Finished tasks are kept in the folder: after Ctrl-C or a crash, the same
     command continues where it was. Collaborative filtering needs the extra "baselines".

@@ -2,37 +2,66 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
 import bmcd
-from experiments.case_study.plan import MAIN
+from bmcd.evaluation import Calibration
+from bmcd.plots.style import looks, new_figure, round_ticks, styled
+from experiments.case_study.plan import BLEND, MAIN, TASTES, blend_name
 from experiments.case_study.results import CF, DataSetResults
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+# Bins of the calibration figure: wider than those of the ECE, as several methods stand in each.
+FIGURE_BINS = 0.05
+# The accuracy of a smaller share of the recommendations is not drawn: it may be anything.
+LEAST_KEPT = 0.05
 # So many clusters' scales are drawn: the paper shows three of each data set.
 TRACED = 4
 
 
 def by_data_set(results: DataSetResults) -> dict[str, Figure]:
     """Draw the figures that every data set has, and return them by name."""
+    best = results.best_rival
     # Collaborative filtering, and the most accurate rival if that is another.
-    rivals = {name: results.measure(name, "accuracy") for name in dict.fromkeys([CF, results.best_rival])}
-    lines: dict[str, Any] = {"rivals": rivals, "title": results.name}
-    counts = {name: results.item_counts(name) for name in (MAIN, CF)}
+    rivals = {name: results.measure(name, "accuracy") for name in dict.fromkeys([CF, best])}
+    counts = {name: results.item_counts(name) for name in (MAIN, TASTES, BLEND, CF)}
+    # The full names of blends are too long for a legend.
+    shown = {MAIN: MAIN, TASTES: TASTES, "Blend": BLEND, best: blend_name(best)}
+    calibrations = {label: results.calibration(name, FIGURE_BINS) for label, name in shown.items()}
     return {
         "kmeans": kmeans_curve(results),
         "accuracy_by_clusters": accuracy_by_clusters(results),
-        "calibration": bmcd.plots.calibration(results.calibration, **lines),
-        "cutoff": bmcd.plots.cutoff_curve(results.calibration, **lines),
+        "calibration": bmcd.plots.calibration(calibrations, title=results.name),
+        "cutoff": bmcd.plots.cutoff_curve(results.calibration(), rivals=rivals, title=results.name),
+        "kept": kept_curve({label: results.calibration(name) for label, name in shown.items()}, results.name),
         "exposure": bmcd.plots.exposure(counts, title=results.name),
         "alpha": alpha_traces(results),
     }
+
+
+@styled
+def kept_curve(calibrations: Mapping[str, Calibration], title: str) -> Figure:
+    """Draw the accuracy of the most probable recommendations against how many of them are kept."""
+    figure = new_figure(title=title)
+    ax = figure.subplots()
+    for name, look in looks(calibrations).items():
+        # Only whole groups of equally probable recommendations are kept.
+        value, group, n = np.unique(-calibrations[name].probability, return_inverse=True, return_counts=True)
+        hits = np.bincount(group, weights=calibrations[name].hit, minlength=value.size)
+        share, accuracy = np.cumsum(n) / n.sum(), np.cumsum(hits) / np.cumsum(n)
+        drawn = share >= LEAST_KEPT
+        ax.plot(share[drawn], accuracy[drawn], color=look.color, linestyle=look.line, label=name)
+    ax.set(xlabel="share of its recommendations that is kept", ylabel="share that were hits")
+    for axis in (ax.xaxis, ax.yaxis):
+        round_ticks(axis, share=True)
+    figure.legend(loc="outside lower left", ncols=2)
+    return figure
 
 
 def item_popularity(data_sets: Sequence[DataSetResults]) -> Figure:

@@ -18,7 +18,9 @@ from bmcd.sampling.draws import Draws
 from bmcd.sampling.posterior import sample_posterior
 from bmcd.sampling.run import Run
 from bmcd.sampling.start.kmeans import kmeans_inertia
+from bmcd.sampling.tastes.priors import TastePriors
 from experiments.case_study.data import DataSet, prepare
+from experiments.case_study.forecasts import measure_forecasts
 from experiments.lists import recommend
 from experiments.study import IN_A_TASK, Sampling
 from experiments.tasks import Result
@@ -89,14 +91,16 @@ def fit_bmcd(
                 groups[size].append(_evaluate(recommendations, data_set))
                 total[:] = 0.0
     names, evaluation = name_clusters(draws), groups[chains][0]
+    # The last group is that of all chains.
+    forecasts = measure_forecasts(probability, recommendations, data_set)
     return {
         **measures(evaluation),
+        "forecasts": forecasts,
         "averaged": [
             {"chains": size, "groups": [{"accuracy": e.accuracy, "coverage": e.coverage} for e in evaluations]}
             for size, evaluations in groups.items()
         ],
         "convergence": _convergence(draws),
-        "probabilities": _counts_by_probability(evaluation),
         "alpha": names.sort(draws.alpha).round(3).tolist(),
         "cluster_sizes": names.sort(draws.label_counts).mean(axis=(0, 1)).round(1).tolist(),
     }
@@ -121,12 +125,51 @@ def fit_rival(
     return {**measures(_evaluate(recommendations, data_set)), "tuning": tuning_result}
 
 
+def fit_tastes(data: Mapping[str, Any], chains: int) -> Result:
+    """Fit Tastes, which chooses its number of tastes on the training clicks, and measure what it recommends."""
+    data_set = DataSet(**data)
+    model = bmcd.Tastes("auto", chains=chains).fit(prepare(data_set).train, seed=data_set.seed, **IN_A_TASK)
+    choice = model.choice_
+    assert choice is not None  # n_tastes is "auto"
+    n_tastes, a = choice.n_tastes, choice.priors.a
+    assert isinstance(a, float)  # chosen as well
+    chosen = {"n_tastes": n_tastes, "concentration": a * n_tastes}
+    ends = {name: (choice.table[name].min(), choice.table[name].max()) for name in chosen}
+    edge = [name for name, value in chosen.items() if np.isclose(value, ends[name]).any()]
+    best = {"n_tastes": n_tastes, "a": a}
+    return {
+        **_measures_of(model, data_set),
+        "tuning": {"folds": 1, "best": best, "at_the_edge": edge, "tried": choice.table.to_dict("records")},
+        "chains": chains,
+        "verdict": model.verdict_.text,
+    }
+
+
+def fit_blend(data: Mapping[str, Any], models: Mapping[str, Mapping[str, Any]], folds: int) -> Result:
+    """Blend models with settings that are given, or calibrate a single one, and measure what is recommended."""
+    data_set = DataSet(**data)
+    blend = bmcd.Blend({name: _estimator(name, settings) for name, settings in models.items()}, folds=folds)
+    blend.fit(prepare(data_set).train, seed=data_set.seed, **IN_A_TASK)
+    return {**_measures_of(blend, data_set), "weights": blend.weights_.to_dict("records")}
+
+
+def _estimator(name: str, settings: Mapping[str, Any]) -> Any:
+    if name == bmcd.Tastes.__name__:
+        return bmcd.Tastes(settings["n_tastes"], priors=TastePriors(a=settings["a"]), chains=settings["chains"])
+    return getattr(bmcd.baselines, name)(**settings)
+
+
+def _measures_of(model: Any, data: DataSet) -> Result:
+    """Measure a fitted model with probabilities: its recommendations, and its forecasts."""
+    recommendations = model.recommend(data.remove, n_threads=1, progress=False)
+    probability = model.probabilities(data.remove, n_threads=1, progress=False)
+    forecasts = measure_forecasts(probability, recommendations, data)
+    return {**measures(_evaluate(recommendations, data)), "forecasts": forecasts}
+
+
 def measures(evaluation: Evaluation) -> Result:
     """Return what tables and figures need of an evaluation; hits by user are for paired differences."""
     numbers = {name: value for name, value in evaluation.to_dict().items() if name != "calibration"}
-    if (calibration := evaluation.calibration) is not None:
-        names = ("mean_probability", "expected_calibration_error", "brier", "log_score")
-        numbers |= {name: float(getattr(calibration, name)) for name in names}
     hits, lengths = evaluation.per_user["accuracy"]
     intervals = {name: evaluation.interval(name) for name in WITH_INTERVAL}
     return {
@@ -142,14 +185,6 @@ def measures(evaluation: Evaluation) -> Result:
 def _evaluate(recommendations: Any, data: DataSet) -> Evaluation:
     _, train, test = prepare(data)
     return bmcd.evaluate(recommendations, train, test, k=data.remove, n_popular=data.n_popular)
-
-
-def _counts_by_probability(evaluation: Evaluation) -> Result:
-    """Return recommendations and hits at each probability, in four digits: all that calibration needs."""
-    assert evaluation.calibration is not None  # BMCD always gives probabilities
-    value, code = np.unique(evaluation.calibration.probability.round(4), return_inverse=True)
-    hits = np.bincount(code, weights=evaluation.calibration.hit)
-    return {"value": value.tolist(), "n": np.bincount(code).tolist(), "hits": hits.astype(int).tolist()}
 
 
 def _group_sizes(chains: int) -> list[int]:

@@ -13,7 +13,9 @@ from experiments.tasks import Task
 
 Grid = Sequence[Mapping[str, Sequence[Any]]]
 
-MAIN = "BMCD"
+MAIN, TASTES = "BMCD", "Tastes"
+# Blended with Tastes, which does not see what EASE does: effects between single items.
+PARTNER = "EASE"
 DATA_SETS: dict[str, DataSet] = {
     data.name: data
     for data in (
@@ -65,6 +67,9 @@ class Sizes:
     more_chains: int = 0
     """The main fit, and that with the largest C, are repeated with so many chains; 0 for not at all."""
     folds: int = 10
+    taste_chains: int = 16
+    """The chains of Tastes; all else is as by default."""
+    blend_folds: int = 5
     rivals: Mapping[str, Grid] = field(default_factory=lambda: RIVALS)
     spark: bool = True
 
@@ -78,6 +83,8 @@ QUICK = Sizes(
     choice_sampling={"chains": 2, "warmup": 3, "draws": 2},
     more_chains=4,
     folds=2,
+    taste_chains=2,
+    blend_folds=2,
     rivals=QUICK_RIVALS,
     spark=False,
 )
@@ -117,6 +124,12 @@ class Plan:
         """The rivals, each with the settings that cross-validation chooses from."""
         return {**self.sizes.rivals, **({"SparkALS": SPARK_GRID} if self.sizes.spark else {})}
 
+    @property
+    def blends(self) -> dict[str, tuple[str, ...]]:
+        """What Blend is made of, by name: Tastes with EASE first, then every method that it gives a probability."""
+        members = [(TASTES, PARTNER), (TASTES,), *((rival,) for rival in self.rivals)]
+        return {blend_name(*names): names for names in members}
+
     def task_name(self, part: str) -> str:
         """Return the name of a task."""
         return f"{self.data.name}/{part}"
@@ -135,7 +148,21 @@ class Plan:
             seconds = {"ALS": 160, "UserKNN": 40, "SparkALS": 400}.get(model, 5)
             arguments = {"model": model, "grid": list(grid), "folds": sizes.folds}
             tasks.append(self._task(model, measures.fit_rival, seconds, **arguments))
+        tasks.append(self._task(TASTES, measures.fit_tastes, 100, chains=sizes.taste_chains))
         return tasks + [self.fit_task(Fit(c)) for c in sizes.clusters]
+
+    def blend_tasks(self, settings: Mapping[str, Mapping[str, Any]]) -> list[Task]:
+        """Return the tasks of the blends, once the ``settings`` of their members have been chosen."""
+        tasks = []
+        for members in self.blends.values():
+            seconds = sum({TASTES: 300, "SparkALS": 100, "ALS": 30}.get(member, 5) for member in members)
+            arguments = {"models": {member: dict(settings[member]) for member in members}}
+            tasks.append(
+                self._task(
+                    blend_part(members), measures.fit_blend, seconds, **arguments, folds=self.sizes.blend_folds
+                )
+            )
+        return tasks
 
     def variants(self, chosen: int, elbow: int | None) -> dict[str, Fit]:
         """Return the fits that are compared with the rivals, by name, once numbers of clusters have been chosen.
@@ -180,6 +207,27 @@ class Plan:
 
     def _task(self, part: str, function: Any, seconds: float, **arguments: Any) -> Task:
         return Task(self.task_name(part), function, {"data": asdict(self.data), **arguments}, seconds)
+
+
+def blend_name(*members: str) -> str:
+    """Return what a blend is called.
+
+    >>> blend_name("Tastes", "EASE")
+    'Blend(Tastes, EASE)'
+    """
+    return f"Blend({', '.join(members)})"
+
+
+def blend_part(members: Iterable[str]) -> str:
+    """Return the last part of the name of a blend's task.
+
+    >>> blend_part(("Tastes", "EASE"))
+    'blend-Tastes-EASE'
+    """
+    return "-".join(["blend", *members])
+
+
+BLEND = blend_name(TASTES, PARTNER)
 
 
 def make_plan(data: DataSet, *, quick: bool) -> Plan:

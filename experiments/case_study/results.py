@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -13,25 +13,13 @@ from bmcd.evaluation import Calibration, ItemCounts
 from bmcd.evaluation.intervals import bootstrap, percentiles
 from bmcd.evaluation.metrics import PerUser
 from experiments.case_study.choice import Choice, choose
-from experiments.case_study.plan import MAIN, Fit, Plan
+from experiments.case_study.forecasts import BIN_WIDTH, LEVEL, RESAMPLES
+from experiments.case_study.plan import BLEND, MAIN, TASTES, Fit, Plan, blend_name, blend_part
+from experiments.differences import Difference
 from experiments.tasks import Result
 
 # What the paper calls CF; MLlib's own is run on few data sets, and tuned less.
 CF = "ALS"
-LEVEL, RESAMPLES = 0.95, 2000
-
-
-class Difference(NamedTuple):
-    """How much more accurate a method is than another, with its interval."""
-
-    value: float
-    low: float
-    high: float
-
-    @property
-    def sign(self) -> int:
-        """1 if it is more accurate, -1 if less, 0 if that cannot be told."""
-        return 1 if self.low > 0 else -1 if self.high < 0 else 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,11 +78,30 @@ class DataSetResults:
         """The most accurate rival."""
         return self.ranked_rivals[0]
 
+    @property
+    def settings(self) -> dict[str, Mapping[str, Any]]:
+        """What was chosen on training clicks, by method that has a choice or may be part of a blend."""
+        chosen = {name: (result["tuning"] or {"best": {}})["best"] for name, result in self.rivals.items()}
+        return chosen | {TASTES: {**self[TASTES]["tuning"]["best"], "chains": self[TASTES]["chains"]}}
+
+    @cached_property
+    def blends(self) -> dict[str, Result]:
+        """The blends by name, in the order of the plan."""
+        return {name: self[blend_part(members)] for name, members in self.plan.blends.items()}
+
     @cached_property
     def methods(self) -> dict[str, Result]:
-        """All methods by name: BMCD, its variants, and the rivals from the most to the least accurate."""
+        """All methods by name: BMCD, its variants, Tastes, its blend, and the rivals, the most accurate first."""
         variants = {name: self[fit.name] for name, fit in self.variants.items()}
-        return variants | {name: self.rivals[name] for name in self.ranked_rivals}
+        others = {TASTES: self[TASTES], BLEND: self.blends[BLEND]}
+        return variants | others | {name: self.rivals[name] for name in self.ranked_rivals}
+
+    @cached_property
+    def forecasters(self) -> dict[str, Result]:
+        """All that give probabilities: BMCD, Tastes and its blends, and the rivals through Blend."""
+        own = {MAIN: self.main, TASTES: self[TASTES]}
+        names = [BLEND, blend_name(TASTES), *map(blend_name, self.ranked_rivals)]
+        return own | {name: self.blends[name] for name in names}
 
     def measure(self, method: str, name: str) -> float:
         """Return a measure of a method."""
@@ -107,18 +114,41 @@ class DataSetResults:
 
     def difference(self, method: str, other: str) -> Difference:
         """Return the accuracy of a method less that of another, over the same resampled users."""
-        hits, other_hits = (_hits_by_user(self.methods[name]) for name in (method, other))
+        return self._difference(self.methods[method], self.methods[other])
+
+    @cached_property
+    def ahead_of_best_rival(self) -> dict[str, Difference]:
+        """Accuracy of each method less that of the most accurate rival, over the same resampled users."""
+        best = self.best_rival
+        return {name: self.difference(name, best) for name in self.methods if name != best}
+
+    def ahead_when_kept(self, method: str, other: str, place: int) -> Difference:
+        """Return the same of two that give probabilities, for the most probable recommendations of each.
+
+        ``place`` is that of their share in `KEPT_SHARES`.
+        """
+        kept = (self.forecasters[name]["forecasts"]["most_probable"][place] for name in (method, other))
+        return self._difference(*kept)
+
+    def _difference(self, result: Result, other: Result) -> Difference:
+        hits, other_hits = map(_hits_by_user, (result, other))
         resamples = bootstrap([hits, other_hits], RESAMPLES, self.plan.data.seed)
         low, high, _ = percentiles(resamples[:, 0] - resamples[:, 1], LEVEL)
         return Difference(hits.value - other_hits.value, low, high)
 
-    @cached_property
-    def calibration(self) -> Calibration:
-        """The calibration of BMCD, from the numbers of recommendations and hits at each probability."""
-        counts = self.main["probabilities"]
+    def accuracy_when_kept(self, method: str, place: int) -> tuple[float, float, float]:
+        """Return the accuracy of the most probable recommendations of a method, and its interval."""
+        hits = _hits_by_user(self.forecasters[method]["forecasts"]["most_probable"][place])
+        low, high, _ = percentiles(bootstrap([hits], RESAMPLES, self.plan.data.seed)[:, 0], LEVEL)
+        return hits.value, low, high
+
+    def calibration(self, method: str = MAIN, bin_width: float = BIN_WIDTH) -> Calibration:
+        """Return the calibration of a method, from the numbers of recommendations and hits at each probability."""
+        counts = self.forecasters[method]["forecasts"]["counts"]
         n, hits = np.array(counts["n"]), np.array(counts["hits"])
         first = np.repeat(np.cumsum(n) - n, n)
-        return Calibration.of(np.repeat(counts["value"], n), np.arange(n.sum()) - first < np.repeat(hits, n))
+        hit = np.arange(n.sum()) - first < np.repeat(hits, n)
+        return Calibration.of(np.repeat(counts["value"], n), hit, bin_width)
 
     def item_counts(self, method: str) -> ItemCounts:
         """Return how often each item was recommended by a method; items are numbered by popularity."""

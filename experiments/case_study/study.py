@@ -6,11 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from experiments.case_study import figures
+from experiments.case_study import figures, forecast_tables, tables
 from experiments.case_study.data import DataSet, own_data
 from experiments.case_study.plan import DATA_SETS, make_plan
 from experiments.case_study.results import DataSetResults
-from experiments.case_study.tables import TABLES
 from experiments.case_study.words import page_words
 from experiments.document import Contents
 from experiments.study import Stage, Study
@@ -68,10 +67,13 @@ class CaseStudy(Study):
         self.plans = [make_plan(data_set, quick=quick) for data_set in data_sets]
 
     def stages(self, results: Mapping[str, Result]) -> Iterator[Stage]:
-        """Yield the tasks that need no choice, then the fits with the numbers of clusters chosen."""
+        """Yield the tasks that need no choice, then the fits and blends with what was chosen."""
         yield Stage("case study", [task for plan in self.plans for task in plan.first_tasks()])
-        fits = [data_set.plan.fit_task(fit) for data_set in self.data_sets(results) for fit in data_set.fits]
-        yield Stage("case study, chosen fits", fits)
+        tasks = []
+        for data_set in self.data_sets(results):
+            tasks += [data_set.plan.fit_task(fit) for fit in data_set.fits]
+            tasks += data_set.plan.blend_tasks(data_set.settings)
+        yield Stage("case study, chosen fits", tasks)
 
     def data_sets(self, results: Mapping[str, Result]) -> list[DataSetResults]:
         """Return the results by data set."""
@@ -86,7 +88,10 @@ class CaseStudy(Study):
             drawn |= {f"{name}_{data_set.name}": figure for name, figure in by_name.items()}
         return Contents(
             words=page_words(data_sets, quick=self.quick),
-            tables={table.__name__: [row for d in data_sets for row in table(d)] for table in TABLES},
+            tables={
+                table.__name__: [row for d in data_sets for row in table(d)]
+                for table in (*tables.TABLES, *forecast_tables.TABLES)
+            },
             figures=drawn,
             data_sets=[data_set.name for data_set in data_sets],
         )

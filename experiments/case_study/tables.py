@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from experiments.case_study.plan import MAIN
+from experiments.case_study.plan import BLEND, MAIN, TASTES
 from experiments.case_study.results import CF, DataSetResults
 from experiments.document import Row
 from experiments.study import paper_numbers
@@ -79,15 +79,19 @@ def cluster_choice(results: DataSetResults) -> Iterator[Row]:
 
 
 def accuracy(results: DataSetResults) -> Iterator[Row]:
-    """Yield the accuracy of every method in %, and its difference from BMCD in points, with 95 % intervals."""
+    """Yield the accuracy of every method in %, and differences in points, with 95 % intervals."""
     for heading, measures, intervals in method_rows(results):
-        row = {**heading, "C": "", "accuracy %": _percent(measures["accuracy"])}
+        row = {**heading, "C or tastes": "", "accuracy %": in_percent(measures["accuracy"])}
         ours = heading["data set"] == results.name
         name = heading["method"] if ours else ""
         if name in results.variants:
-            row["C"] = results.variants[name].n_clusters
-        row["low"], row["high"] = map(_percent, intervals.get("accuracy", UNKNOWN[:2]))
-        row["minus BMCD"], row["from"], row["to"] = map(_percent, results.differences.get(name, UNKNOWN))
+            row["C or tastes"] = results.variants[name].n_clusters
+        elif name == TASTES:
+            row["C or tastes"] = results.settings[TASTES]["n_tastes"]
+        row["low"], row["high"] = map(in_percent, intervals.get("accuracy", UNKNOWN[:2]))
+        row["minus BMCD"], row["from"], row["to"] = map(in_percent, results.differences.get(name, UNKNOWN))
+        gap = results.ahead_of_best_rival.get(name, UNKNOWN)
+        row["minus best rival"], row["from "], row["to "] = map(in_percent, gap)
         yield {**row, "hits": measures["n_hits"] if ours else ""}
 
 
@@ -101,9 +105,9 @@ def accuracy_by_clusters(results: DataSetResults) -> Iterator[Row]:
         for averaged in result["averaged"]:
             values = [group["accuracy"] for group in averaged["groups"]]
             chains = "1 chain" if averaged["chains"] == 1 else f"{averaged['chains']} chains"
-            row[f"{chains}, %"] = _percent(float(np.mean(values)))
+            row[f"{chains}, %"] = in_percent(float(np.mean(values)))
             if averaged["chains"] == 1:
-                row["worst"], row["best"] = _percent(min(values)), _percent(max(values))
+                row["worst"], row["best"] = in_percent(min(values)), in_percent(max(values))
         row["coverage"] = result["measures"]["coverage"]
         row["largest R-hat"] = result["convergence"]["largest_rhat"]
         row["median R-hat of probabilities"] = result["convergence"]["median_rhat_of_probabilities"]
@@ -126,9 +130,9 @@ def rare(results: DataSetResults) -> Iterator[Row]:
         yield {
             **heading,
             "rare recommendations": measures["n_rare"],
-            "% of all": _percent(measures["rare_share"]),
+            "% of all": in_percent(measures["rare_share"]),
             "users with one": measures["n_users_with_rare"],
-            "% of users": _percent(measures["users_with_rare_share"]),
+            "% of users": in_percent(measures["users_with_rare_share"]),
         }
 
 
@@ -143,8 +147,8 @@ def similarity(results: DataSetResults) -> Iterator[Row]:
 
 
 def rare_hits(results: DataSetResults, n: int = 5) -> Iterator[Row]:
-    """Yield the n rare items with which BMCD has most hits, and what became of them with CF."""
-    counts = {name: results.item_counts(name) for name in (MAIN, CF)}
+    """Yield the n rare items with which BMCD has most hits, and what became of them with others."""
+    counts = {name: results.item_counts(name) for name in (MAIN, TASTES, BLEND, CF)}
     n_rare = len(counts[MAIN].item) - counts[MAIN].n_popular
     for i in np.argsort(-counts[MAIN].hits[:n_rare], kind="stable")[:n]:
         row = {"data set": results.name, "item": results["describe"]["items"][i]}
@@ -155,55 +159,9 @@ def rare_hits(results: DataSetResults, n: int = 5) -> Iterator[Row]:
         yield row
 
 
-def probabilities(results: DataSetResults) -> Iterator[Row]:
-    """Yield what BMCD's probabilities promise, and what came of it."""
-    calibration = results.calibration
-    yield {
-        "data set": results.name,
-        "mean probability %": _percent(calibration.mean_probability),
-        "hit rate %": _percent(calibration.hit_rate),
-        "ECE": round(calibration.expected_calibration_error, 4),
-        "Brier": round(calibration.brier, 4),
-        "Brier of the hit rate for all": round(calibration.uncertainty, 4),
-    }
-
-
-class Cutoff(NamedTuple):
-    """A cut-off for probabilities, and what it does."""
-
-    cutoff: float
-    share: float
-    """The share of the recommendations that it keeps."""
-    accuracy: float
-    """The share of hits among these."""
-
-
-def cutoffs(results: DataSetResults) -> Iterator[Row]:
-    """Yield the smallest cut-off with which BMCD is as accurate as each rival, and what it keeps."""
-    rows: list[tuple[str, str, float, Cutoff | None]] = []
-    for name in results.rivals:
-        target = results.measure(name, "accuracy")
-        rows.append((results.name, name, target, smallest_cutoff(results, target)))
-    if (paper := paper_results(results)) and "cutoff" in paper:
-        rows.append((paper["called"], "CF", paper["CF"]["accuracy"], Cutoff(**paper["cutoff"])))
-    for data_set, rival, target, cutoff in rows:
-        value, share, reached = cutoff or UNKNOWN
-        row = {"data set": data_set, "as accurate as": rival, "which has %": _percent(target)}
-        yield {**row, "cut-off": value, "keeps %": _percent(share), "BMCD's accuracy %": _percent(reached)}
-
-
-def smallest_cutoff(results: DataSetResults, accuracy: float) -> Cutoff | None:
-    """Return the smallest cut-off, in steps of 0.01, with which BMCD reaches an accuracy; None if none does."""
-    table = results.calibration.cutoff_table(np.arange(0, 100) / 100)
-    for row in table.itertuples():
-        if row.n > 0 and row.accuracy >= accuracy:
-            return Cutoff(float(row.cutoff), float(row.share), float(row.accuracy))
-    return None
-
-
 def settings(results: DataSetResults) -> Iterator[Row]:
-    """Yield the settings of the rivals that cross-validation chose."""
-    for name, result in results.rivals.items():
+    """Yield the settings that were chosen on training clicks: of the rivals, and of Tastes."""
+    for name, result in {**results.rivals, TASTES: results[TASTES]}.items():
         if (tuning := result["tuning"]) is not None:
             yield {
                 "data set": results.name,
@@ -215,12 +173,16 @@ def settings(results: DataSetResults) -> Iterator[Row]:
             }
 
 
-def _percent(share: float) -> float:
+def in_percent(share: float) -> float:
+    """Return a share in percent with two digits.
+
+    >>> in_percent(0.123456)
+    12.35
+    """
     return round(100 * share, 2)
 
 
 TABLES: tuple[Callable[[DataSetResults], Iterator[Row]], ...] = (
-    *(data_sets, cluster_choice, accuracy_by_clusters, accuracy, probabilities, cutoffs, coverage),
-    *(rare, similarity, rare_hits, settings),
+    *(data_sets, cluster_choice, accuracy_by_clusters, accuracy, coverage, rare, similarity, rare_hits, settings),
 )
-"""All tables; their names are those of the functions."""
+"""All tables but those of probabilities; their names are those of the functions."""

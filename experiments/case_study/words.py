@@ -9,9 +9,12 @@ from typing import Any
 import numpy as np
 
 from bmcd.system.text import and_list
-from experiments.case_study.plan import MAIN, Fit
-from experiments.case_study.results import CF, DataSetResults, Difference
-from experiments.case_study.tables import paper_results, smallest_cutoff
+from experiments.case_study.forecast_tables import smallest_cutoff
+from experiments.case_study.forecast_words import on_probabilities
+from experiments.case_study.plan import BLEND, MAIN, TASTES, Fit
+from experiments.case_study.results import CF, DataSetResults
+from experiments.case_study.tables import paper_results
+from experiments.differences import against, points
 from experiments.document import percent
 
 # The name of a measure of diversity, its format, and whether more of it is better (1) or less (-1).
@@ -50,15 +53,31 @@ def page_words(data_sets: Sequence[DataSetResults], *, quick: bool) -> dict[str,
         "in_short": [in_short(results) for results in data_sets],
         "on_clusters": [on_clusters(results) for results in data_sets],
         "on_probabilities": [on_probabilities(results) for results in data_sets],
+        "tastes": and_list([f"{results.settings[TASTES]['n_tastes']} on {results.name}" for results in data_sets]),
         **{f"convergence_{results.name}": results.main["convergence"]["text"] for results in data_sets},
+        **{f"taste_verdict_{results.name}": results[TASTES]["verdict"] for results in data_sets},
     }
 
 
 def in_short(results: DataSetResults) -> str:
-    """Return where BMCD loses and where it wins on a data set."""
-    ours, theirs = ({measure: results.measure(name, measure) for measure in DIVERSITY} for name in (MAIN, CF))
-    sentences = [_accuracy(results), against_cf(ours, theirs), _ahead_in_all(results), _cutoff(results)]
+    """Return where BMCD loses and where it wins on a data set; then Tastes and its blend beside the best rival."""
+    cf = f"{CF} (the paper's CF)"
+    sentences = [_accuracy(results), _diversity(results, MAIN, CF, cf), _ahead_in_all(results), _cutoff(results)]
+    sentences += [beside_best_rival(results, name) for name in (TASTES, BLEND)]
     return " ".join([f"**{results.name}.**", *filter(None, sentences)])
+
+
+def beside_best_rival(results: DataSetResults, method: str) -> str:
+    """Return whether a method is ahead of the most accurate rival in accuracy, and where in diversity."""
+    rival = results.best_rival
+    gap = against(results.ahead_of_best_rival[method], f"{rival} (the best rival)")
+    accuracy = f"{method} has {percent(results.measure(method, 'accuracy'))} and is {gap}."
+    return f"{accuracy} {_diversity(results, method, rival, rival)}"
+
+
+def _diversity(results: DataSetResults, method: str, other: str, called: str) -> str:
+    ours, theirs = ({measure: results.measure(name, measure) for measure in DIVERSITY} for name in (method, other))
+    return diversity_against(called, ours, theirs)
 
 
 def _accuracy(results: DataSetResults) -> str:
@@ -74,23 +93,23 @@ def _accuracy(results: DataSetResults) -> str:
     return " ".join(sentences)
 
 
-def against_cf(ours: Mapping[str, float], theirs: Mapping[str, float]) -> str:
-    """Return where BMCD is ahead of CF in diversity, where level as far as is shown, and where behind.
+def diversity_against(other: str, ours: Mapping[str, float], theirs: Mapping[str, float]) -> str:
+    """Return where a method is ahead of another in diversity, where level as far as is shown, and where behind.
 
     >>> same = dict.fromkeys(DIVERSITY, 0.5)
-    >>> print(against_cf(same | {"novelty": 5.0}, same | {"novelty": 6.0}))  # doctest: +ELLIPSIS
-    Against ALS, the paper's CF, it is level in coverage 0.500, ... and behind in novelty 5.00 against 6.00.
+    >>> print(diversity_against("ALS", same | {"novelty": 5.0}, same | {"novelty": 6.0}))  # doctest: +ELLIPSIS
+    Against ALS it is level in coverage 0.500, ... and behind in novelty 5.00 against 6.00.
     """
     places: dict[str, list[str]] = {"ahead": [], "level": [], "behind": []}
     for measure, (name, number_format, better) in DIVERSITY.items():
-        value, other = (number_format.format(values[measure]).replace("%", " %") for values in (ours, theirs))
-        if value == other:
+        value, beside = (number_format.format(values[measure]).replace("%", " %") for values in (ours, theirs))
+        if value == beside:
             places["level"].append(f"{name} {value}")
         else:
             place = "ahead" if better * (ours[measure] - theirs[measure]) > 0 else "behind"
-            places[place].append(f"{name} {value} against {other}")
+            places[place].append(f"{name} {value} against {beside}")
     parts = [f"{place} in {', '.join(measures)}" for place, measures in places.items() if measures]
-    return f"Against {CF}, the paper's CF, it is {and_list(parts)}."
+    return f"Against {other} it is {and_list(parts)}."
 
 
 def _ahead_in_all(results: DataSetResults) -> str:
@@ -115,7 +134,7 @@ def _cutoff(results: DataSetResults) -> str:
     target = results.measure(rival, "accuracy")
     if results.measure(MAIN, "accuracy") >= target:
         return ""
-    cutoff = smallest_cutoff(results, target)
+    cutoff = smallest_cutoff(results, MAIN, target)
     if cutoff is None:
         return f"No cut-off brings it to the {percent(target)} of {rival}, the best rival."
     return (
@@ -194,42 +213,6 @@ def _variants(results: DataSetResults) -> list[str]:
                 f"The paper's start, from popularity, instead of k-means changes it by {gap} at the same C."
             )
     return sentences
-
-
-def on_probabilities(results: DataSetResults) -> str:
-    """Return what the probabilities promise, how many hits there were, and how good the forecasts are."""
-    calibration = results.calibration
-    ascending = calibration.hit[np.argsort(calibration.probability, kind="stable")]
-    quarter = max(len(ascending) // 4, 1)
-    least, most = (percent(float(hits.mean()), 1) for hits in (ascending[:quarter], ascending[-quarter:]))
-    gain = round(calibration.uncertainty, 4) - round(calibration.brier, 4)
-    better = "better than" if gain > 0 else "worse than" if gain < 0 else "as good as"
-    sentences = [
-        f"**{results.name}.** The probabilities promise {percent(calibration.mean_probability)} on average, and "
-        f"{percent(calibration.hit_rate)} were hits.",
-        f"Of the least probable quarter {least} were hits, of the most probable {most}.",
-        f"As forecasts they are {better} giving every recommendation the overall hit rate (Brier score "
-        f"{calibration.brier:.4f} against {calibration.uncertainty:.4f}); that rate is known only afterwards.",
-    ]
-    if (paper := paper_results(results)) and (cutoff := paper.get("cutoff")):
-        sentences.append(
-            f"(The paper, on {paper['called']}: a cut-off of {cutoff['cutoff']} reaches "
-            f"{percent(cutoff['accuracy'], 0)} and keeps {percent(cutoff['share'], 0)}.)"
-        )
-    return " ".join(sentences)
-
-
-def points(gap: Difference, *, signed: bool = False) -> str:
-    """Return a difference in points with its interval; without a sign where the sentence says who is ahead.
-
-    >>> points(Difference(-0.02, -0.03, -0.01)), points(Difference(0.02, -0.01, 0.05), signed=True)
-    ('2.00 points (1.00 to 3.00)', '+2.00 points (-1.00 to +5.00)')
-    """
-    value, low, high = (100 * number for number in gap)
-    if signed:
-        return f"{value:+.2f} points ({low:+.2f} to {high:+.2f})"
-    low, high = sorted((abs(low), abs(high)))
-    return f"{abs(value):.2f} points ({low:.2f} to {high:.2f})"
 
 
 def _rhat(convergence: Mapping[str, Any]) -> str:

@@ -11,7 +11,7 @@ import bmcd
 from bmcd.evaluation import Calibration
 from bmcd.simulation import paper_consensuses
 from experiments.simulation.measures import N_POPULAR
-from experiments.simulation.plan import BOX_RUNS, POPULARITY_RUNS, TRACE_RUN, shown_runs
+from experiments.simulation.plan import AUTO, BOX_RUNS, POPULARITY_RUNS, TRACE_RUN, shown_runs
 from experiments.simulation.results import BY_LIKELIHOOD, SimulationResults
 
 if TYPE_CHECKING:
@@ -32,12 +32,14 @@ def accuracy_by_clusters(results: SimulationResults, k: int) -> Figure:
 
 
 def calibration(results: SimulationResults, run: int, k: int) -> Figure:
-    """Draw hit rate against probability in one run, with CF's accuracy as a line."""
+    """Draw hit rate against probability in one run for BMCD and Tastes, with CF's accuracy as a line."""
     c = results.chosen(run)[BY_LIKELIHOOD]
-    recommended = results[run, f"bmcd-{c}"][str(k)]
-    counts = Calibration.of(recommended["probability"], np.array(recommended["hit"], bool), bin_width=0.01)
+    counts = {}
+    for name, part in ((f"BMCD, C = {c}", f"bmcd-{c}"), (AUTO.name, AUTO.part)):
+        shown = results[run, part][str(k)]
+        counts[name] = Calibration.of(shown["probability"], np.array(shown["hit"], bool), bin_width=0.02)
     rivals = {"CF": results[run, f"als-{k}"][str(k)]["accuracy"]}
-    return bmcd.plots.calibration(counts, rivals=rivals, title=f"Run {run}, next {k}, C = {c}")
+    return bmcd.plots.calibration(counts, rivals=rivals, title=f"Run {run}, next {k}")
 
 
 def item_popularity(results: SimulationResults) -> Figure:
@@ -48,7 +50,12 @@ def item_popularity(results: SimulationResults) -> Figure:
 
 def rare_items(results: SimulationResults, k: int) -> Figure:
     """Draw rare recommendations, and users with at least one, over the runs."""
-    shown = {"BMCD": results.bmcd(BY_LIKELIHOOD), "CF": results.als(k), "limit": results.limit()}
+    shown = {
+        "BMCD": results.bmcd(BY_LIKELIHOOD),
+        AUTO.name: results.tastes(AUTO),
+        "CF": results.als(k),
+        "limit": results.limit(),
+    }
     counts = ("n_rare", "n_users_with_rare")
     rows = [
         {"method": name, **{count: run[str(k)][count] for count in counts}}

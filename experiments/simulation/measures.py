@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 import bmcd
+from bmcd.sampling.tastes.priors import TastePriors
 from experiments.lists import recommend
 from experiments.study import IN_A_TASK, Sampling
 from experiments.tasks import Result
@@ -62,15 +63,23 @@ def fit_bmcd(seed: int, n_users: int, n_clusters: int, sampling: Sampling, keep_
         "box": boxplot_rows({n_clusters: within}).iloc[0].to_dict(),
         "alpha": np.sort(model.draws_.alpha, axis=2).mean(axis=(0, 1)).round(4).tolist(),
     }
-    for k in NEXT:
-        evaluation = _evaluate(model.recommend(k, n_threads=1), simulation, k)
-        result[str(k)] = _measures(evaluation)
-        if keep_probabilities:
-            calibration = evaluation.calibration
-            assert calibration is not None  # BMCD gives probabilities
-            result[str(k)]["probability"] = calibration.probability.round(6).tolist()
-            result[str(k)]["hit"] = calibration.hit.astype(int).tolist()
-    return result
+    return result | _measures_with_probabilities(model, simulation, keep_probabilities)
+
+
+def fit_tastes(
+    seed: int,
+    n_users: int,
+    n_tastes: int | Literal["auto"],
+    a: float | None,
+    sampling: Sampling,
+    keep_probabilities: bool,
+) -> Result:
+    """Measure Tastes, the package's model for users with several tastes."""
+    simulation = bmcd.simulate(n_users, seed=seed)
+    model = bmcd.Tastes(n_tastes, priors=TastePriors(a=a))
+    model.fit(simulation.clicks, **sampling, seed=seed, **IN_A_TASK)
+    result = {"n_tastes": model.n_tastes_, "verdict": model.verdict_.text}
+    return result | _measures_with_probabilities(model, simulation, keep_probabilities)
 
 
 def traces(seed: int, n_users: int, n_clusters: int, sampling: Sampling) -> Result:
@@ -121,6 +130,18 @@ def _measures_of(model: Any, simulation: Simulation, list_lengths: Sequence[int]
     return {str(k): _measures(_evaluate(model.recommend(k), simulation, k)) for k in list_lengths}
 
 
+def _measures_with_probabilities(model: Any, simulation: Simulation, keep: bool) -> Result:
+    """Measure lists of every length; ``keep`` the probability of each recommendation as well."""
+    result: Result = {}
+    for k in NEXT:
+        evaluation = _evaluate(model.recommend(k, n_threads=1), simulation, k)
+        result[str(k)] = _measures(evaluation)
+        if keep and (calibration := evaluation.calibration) is not None:
+            result[str(k)]["probability"] = calibration.probability.round(6).tolist()
+            result[str(k)]["hit"] = calibration.hit.astype(int).tolist()
+    return result
+
+
 def _evaluate(recommendations: Any, simulation: Simulation, k: int) -> Evaluation:
     return bmcd.evaluate(recommendations, simulation.clicks, simulation, k=k, n_popular=N_POPULAR)
 
@@ -134,4 +155,5 @@ def _measures(evaluation: Evaluation) -> Result:
         measures["cutoffs"]["accuracy"] = [None if a is None or a != a else a for a in table["accuracy"].tolist()]
         measures["mean_probability"] = calibration.mean_probability
         measures["calibration_error"] = calibration.expected_calibration_error
+        measures["brier"] = calibration.brier
     return measures

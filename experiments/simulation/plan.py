@@ -4,12 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 from experiments.simulation import measures
 from experiments.simulation.measures import Grid
 from experiments.study import Sampling
 from experiments.tasks import Task
+
+
+class TasteFit(NamedTuple):
+    """A form of Tastes that is measured in every run."""
+
+    part: str
+    """The end of its task's name."""
+    name: str
+    """What the page calls it."""
+    n_tastes: int | Literal["auto"]
+    a: float | None
+    """The shape of the law of the rates; that of the package if None."""
 
 
 @dataclass(frozen=True)
@@ -24,6 +36,7 @@ class Size:
     sampling: Sampling
     """The chains of every fit, and of the choice by held-out likelihood."""
     trace_sampling: Sampling
+    taste_sampling: Sampling
     folds: int
     grid: Grid
     """Settings of ALS, chosen in advance on a data set that is not in the study (seed 100)."""
@@ -39,6 +52,7 @@ FULL = Size(
     candidates=(2, 3, 4, 5, 6, 7, 8),
     sampling={"chains": 2, "warmup": 20, "draws": 20},
     trace_sampling={"chains": 2, "warmup": 100, "draws": 400},
+    taste_sampling={"chains": 16, "warmup": 100, "draws": 10},
     folds=10,
     grid={"factors": [2, 3, 4], "alpha": [0.3, 1.0, 4.0], "regularization": [3.0, 10.0, 30.0], "iterations": [30]},
     spark_runs=3,
@@ -52,6 +66,7 @@ QUICK = Size(
     candidates=(2, 3, 4),
     sampling={"chains": 2, "warmup": 10, "draws": 10},
     trace_sampling={"chains": 2, "warmup": 10, "draws": 20},
+    taste_sampling={"chains": 2, "warmup": 20, "draws": 2},
     folds=3,
     grid={"factors": [2, 3], "alpha": [1.0], "regularization": [3.0, 10.0], "iterations": [15]},
     spark_runs=1,
@@ -62,6 +77,11 @@ QUICK = Size(
 CALIBRATION_RUN, POPULARITY_RUNS, BOX_RUNS, TRACE_RUN = 10, (1, 5), (1, 5, 10), 1
 # The paper simulates three clusters; traces are shown of a fit with as many.
 TRUE_CLUSTERS = 3
+# As it is used; with as many tastes as there are clusters; and told that nearly every user has one of them only.
+AUTO = TasteFit("tastes", "Tastes (auto)", "auto", None)
+THREE = TasteFit("tastes-3", f"Tastes, {TRUE_CLUSTERS} tastes", TRUE_CLUSTERS, None)
+ONE_EACH = TasteFit("tastes-3-one", f"Tastes, {TRUE_CLUSTERS} tastes, a = 0.05", TRUE_CLUSTERS, 0.05)
+TASTES = (AUTO, THREE, ONE_EACH)
 
 
 def shown_runs(size: Size, paper_runs: Sequence[int]) -> list[int]:
@@ -99,6 +119,12 @@ def tasks_without_spark(size: Size) -> list[Task]:
         for c in size.candidates:
             arguments = {**fit, "n_clusters": c, "keep_probabilities": run == calibration_run}
             tasks.append(Task(task_name(run, f"bmcd-{c}"), measures.fit_bmcd, arguments, 20 + 2 * c))
+        for part, _, n_tastes, a in TASTES:
+            arguments = {**data, "n_tastes": n_tastes, "a": a, "sampling": dict(size.taste_sampling)}
+            arguments["keep_probabilities"] = run == calibration_run
+            tasks.append(
+                Task(task_name(run, part), measures.fit_tastes, arguments, 35 if n_tastes == "auto" else 12)
+            )
         for k in measures.NEXT:
             tasks.append(Task(task_name(run, f"als-{k}"), measures.als, {**tuning, "k": k}, 50))
     trace: dict[str, Any] = {"seed": TRACE_RUN, "n_users": size.n_users, "n_clusters": TRUE_CLUSTERS}

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from bmcd.clusters.curves import end_of_fall
-from experiments.simulation.plan import Size, task_name
+from experiments.simulation.plan import TASTES, Size, TasteFit, task_name
 from experiments.tasks import Result
 
 BY_LEAST, BY_BEND, BY_LIKELIHOOD = "smallest MWCD (paper)", "where MWCD stops falling", "held-out likelihood"
@@ -26,6 +26,10 @@ class Method(NamedTuple):
     def values(self, k: int, measure: str) -> list[float]:
         """Return a measure in all runs."""
         return [result[str(k)][measure] for result in self.runs]
+
+    def has_probabilities(self, k: int) -> bool:
+        """Return whether it says how probable its recommendations are."""
+        return "mean_probability" in self.runs[0][str(k)]
 
 
 class SimulationResults:
@@ -61,6 +65,10 @@ class SimulationResults:
         runs = [self[run, f"bmcd-{self.chosen(run)[rule]}"] for run in self.runs]
         return Method(f"BMCD, C by {rule}", "BMCD", runs)
 
+    def tastes(self, fit: TasteFit) -> Method:
+        """Return a form of Tastes."""
+        return Method(fit.name, None, [self[run, fit.part] for run in self.runs])
+
     def als(self, k: int) -> Method:
         """Return ALS, tuned for lists of k."""
         return Method("CF (ALS)", "CF", [self[run, f"als-{k}"] for run in self.runs])
@@ -73,4 +81,4 @@ class SimulationResults:
         """Return every method, the limit last. Spark has fewer runs, so it is not among them."""
         bmcd = map(self.bmcd, (BY_LEAST, BY_BEND, BY_LIKELIHOOD))
         popularity = Method("popularity", None, [self[run, "popularity"] for run in self.runs])
-        return [*bmcd, self.als(k), popularity, self.limit()]
+        return [*bmcd, *map(self.tastes, TASTES), self.als(k), popularity, self.limit()]

@@ -7,20 +7,11 @@ from typing import Any
 
 from bmcd import __version__
 from experiments.document import Contents
-from experiments.simulation import figures, plan, tables
+from experiments.simulation import figures, plan, tables, words
 from experiments.simulation.measures import N_POPULAR, NEXT
 from experiments.simulation.results import BY_LEAST, BY_LIKELIHOOD, SimulationResults
-from experiments.study import Stage, Study, read_text, why_no_spark
+from experiments.study import Stage, Study, why_no_spark
 from experiments.tasks import Result
-
-QUICK_NOTE = (
-    "This is a small form of the study that shows that all parts run. Its numbers are not those of the study: "
-    "there are fewer users, runs and sweeps than in the paper, whose numbers stand beside them."
-)
-SPARK_NOTE = (
-    "CF is ALS of the package implicit, tuned by cross-validation for each k. The paper used Spark's; on some runs "
-    "that is tuned (for the next 10) and evaluated as well:"
-)
 
 
 class SimulationStudy(Study):
@@ -50,22 +41,26 @@ class SimulationStudy(Study):
         """Return the words, tables and figures of page.md."""
         by_run = SimulationResults(self.size, results)
         (run,) = plan.shown_runs(self.size, [plan.CALIBRATION_RUN])
-        words: dict[str, Any] = {
+        page_words: dict[str, Any] = {
             "form": ", in its quick form" if self.quick else "",
             "version": __version__,
             "size": self.size,
             "last_candidate": self.size.candidates[-1],
-            "comparison": QUICK_NOTE if self.quick else _comparison(by_run),
-            "spark_note": SPARK_NOTE if by_run.spark_runs else "",
+            "comparison": words.QUICK_NOTE if self.quick else words.comparison(by_run),
+            "spark_note": words.SPARK_NOTE if by_run.spark_runs else "",
+            "on_tastes": words.on_tastes(by_run),
             "calibration_run": run,
             "n_popular": N_POPULAR,
             "trace_run": plan.TRACE_RUN,
             "trace_clusters": plan.TRUE_CLUSTERS,
             "verdict": by_run[plan.TRACE_RUN, "traces"]["verdict"],
+            "taste_verdict": by_run[plan.TRACE_RUN, plan.AUTO.part]["verdict"],
         }
         rows = {
             "clusters": tables.clusters(by_run),
             "accuracy": tables.accuracy(by_run),
+            "differences": tables.differences_in_accuracy(by_run),
+            "probabilities": tables.probabilities(by_run),
             "spark": tables.spark(by_run),
             "rare": tables.rare(by_run),
         }
@@ -76,8 +71,9 @@ class SimulationStudy(Study):
         }
         for k in NEXT:
             rows |= {
-                f"cutoffs-{k}": tables.cutoffs(by_run, k, BY_LEAST),
-                f"cutoffs-{k}-likelihood": tables.cutoffs(by_run, k, BY_LIKELIHOOD),
+                f"cutoffs-{k}": tables.cutoffs(by_run, k, by_run.bmcd(BY_LEAST)),
+                f"cutoffs-{k}-likelihood": tables.cutoffs(by_run, k, by_run.bmcd(BY_LIKELIHOOD)),
+                f"cutoffs-{k}-tastes": tables.cutoffs(by_run, k, by_run.tastes(plan.AUTO)),
                 f"diversity-{k}": tables.diversity(by_run, k),
             }
             drawn |= {
@@ -85,14 +81,4 @@ class SimulationStudy(Study):
                 f"calibration-{k}": figures.calibration(by_run, run, k),
                 f"rare-items-{k}": figures.rare_items(by_run, k),
             }
-        return Contents(words, rows, drawn)
-
-
-def _comparison(results: SimulationResults) -> list[str]:
-    """Return the section of the page that says how far the results are from the paper's."""
-    limit = f"more than {tables.FAR:g} standard errors"
-    if lines := tables.far_from_paper(results):
-        distances = [f"{len(lines)} means differ from the paper's by {limit}:", "\n".join(f"* {s}" for s in lines)]
-    else:
-        distances = [f"No mean of a measure differs from the paper's by {limit}."]
-    return ["## How far from the paper", *distances, read_text(__package__, "differences.md").strip()]
+        return Contents(page_words, rows, drawn)

@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 
+from experiments.differences import Difference
 from experiments.document import Row, percent, plus_minus
 from experiments.simulation.measures import NEXT
-from experiments.simulation.results import Method, SimulationResults
-from experiments.simulation.summary import STATISTICS, differences, in_errors, summarize
+from experiments.simulation.results import BY_LIKELIHOOD, Method, SimulationResults
+from experiments.simulation.summary import STATISTICS, differences, in_errors, mean_difference, summarize
 from experiments.study import paper_numbers
 from experiments.tasks import Result
 
@@ -54,15 +55,48 @@ def diversity(results: SimulationResults, k: int) -> Iterator[Row]:
             yield from _summary_rows(f"{words}: {method.name}", method, k, measure, "{:.3f}".format)
 
 
-def cutoffs(results: SimulationResults, k: int, rule: str) -> Iterator[Row]:
+def differences_in_accuracy(results: SimulationResults) -> Iterator[Row]:
+    """Yield the accuracy of every method minus that of BMCD with C by held-out likelihood, paired by run."""
+    for k in NEXT:
+        for method in results.methods(k):
+            if method.name == results.bmcd(BY_LIKELIHOOD).name:
+                continue
+            mean, low, high = (f"{100 * value:+.2f}" for value in ahead_of_bmcd(results, method, k))
+            yield {"method": f"next {k}: {method.name}", "minus BMCD, points": mean, "from": low, "to": high}
+
+
+def ahead_of_bmcd(results: SimulationResults, method: Method, k: int) -> Difference:
+    """Return a method's accuracy minus that of BMCD with C by held-out likelihood, paired by run."""
+    bmcd = results.bmcd(BY_LIKELIHOOD)
+    return mean_difference(method.values(k, "accuracy"), bmcd.values(k, "accuracy"))
+
+
+def probabilities(results: SimulationResults) -> Iterator[Row]:
+    """Yield what the probabilities of recommended items promise, and what came of it."""
+    for k in NEXT:
+        for method in results.methods(k):
+            if method.has_probabilities(k):
+                yield {
+                    "method": f"next {k}: {method.name}",
+                    "mean probability in %": _mean_sd(method.values(k, "mean_probability"), 2, 100.0),
+                    "hit rate in %": _mean_sd(method.values(k, "accuracy"), 2, 100.0),
+                    "ECE": _mean_sd(method.values(k, "calibration_error"), 4),
+                    "Brier": _mean_sd(method.values(k, "brier"), 4),
+                    "Brier of the hit rate for all": _mean_sd(
+                        [a * (1 - a) for a in method.values(k, "accuracy")], 4
+                    ),
+                }
+
+
+def cutoffs(results: SimulationResults, k: int, method: Method) -> Iterator[Row]:
     """Yield volume and accuracy with each of the paper's cut-offs, mean and standard deviation over the runs."""
     # Numbers of recommendations can be compared between as many users only.
     same_users = results.size.n_users == paper()["n_users"]
-    ours, limit = (_runs_by_cutoff(method, k) for method in (results.bmcd(rule), results.limit()))
+    ours, limit = _runs_by_cutoff(method, k), _runs_by_cutoff(results.limit(), k)
     for expected, (n, accuracy), (limit_n, limit_accuracy) in zip(
         paper()["cutoffs"][str(k)], ours, limit, strict=True
     ):
-        yield {
+        row = {
             "cut-off": f"{expected['cutoff']:.2f}",
             "recommendations": _mean_sd(n, 1),
             "paper (±)": plus_minus(expected["n"], expected["n_pm"], 1),
@@ -73,6 +107,9 @@ def cutoffs(results: SimulationResults, k: int, rule: str) -> Iterator[Row]:
             "limit: recommendations": _mean_sd(limit_n, 1),
             "limit: accuracy in %": _mean_sd(limit_accuracy, 2, 100.0),
         }
+        if method.paper_name is None:
+            row = {name: cell for name, cell in row.items() if not name.startswith(("paper", "difference"))}
+        yield row
 
 
 def rare(results: SimulationResults) -> Iterator[Row]:

@@ -10,10 +10,11 @@ import pytest
 from experiments.__main__ import app
 from experiments.simulation import SimulationStudy, tables
 from experiments.simulation.measures import CUTOFFS, NEXT
-from experiments.simulation.plan import FULL, QUICK, tasks_without_spark
-from experiments.simulation.results import BY_LEAST, LIMIT, SimulationResults
+from experiments.simulation.plan import AUTO, FULL, QUICK, TASTES, tasks_without_spark
+from experiments.simulation.results import BY_LEAST, BY_LIKELIHOOD, LIMIT, SimulationResults
 from experiments.simulation.summary import STATISTICS
 from experiments.simulation.tables import paper
+from experiments.simulation.words import on_tastes
 from typer.testing import CliRunner
 
 import bmcd
@@ -52,6 +53,7 @@ def test_page_has_all_tables_and_figures_of_the_paper(folder):
     assert {path.removeprefix("tables/").removesuffix(".csv") for path in linked if path.endswith("csv")} == {
         *("accuracy", "clusters", "rare", "spark", "diversity-5", "diversity-10"),
         *("cutoffs-5", "cutoffs-10", "cutoffs-5-likelihood", "cutoffs-10-likelihood"),
+        *("cutoffs-5-tastes", "cutoffs-10-tastes", "differences", "probabilities"),
     }
     assert {path.removeprefix("figures/").removesuffix(".png") for path in linked if path.endswith("png")} == {
         *(
@@ -129,6 +131,50 @@ def test_hits_and_rare_recommendations_add_up(results):
                 assert measures["correct_coverage"] <= measures["coverage"] <= 1
 
 
+def test_tastes_are_those_of_the_estimator(folder):
+    simulation = bmcd.simulate(QUICK.n_users, seed=2)
+    fitted = bmcd.Tastes("auto").fit(simulation.clicks, **QUICK.taste_sampling, seed=2, n_threads=1)
+    result = json.loads((folder / "results/run-02/tastes.json").read_text())["result"]
+    assert result["n_tastes"] == fitted.n_tastes_
+    for k in NEXT:
+        evaluation = bmcd.evaluate(fitted.recommend(k), simulation.clicks, simulation, k=k, n_popular=20)
+        assert result[str(k)]["accuracy"] == evaluation.accuracy
+        assert result[str(k)]["brier"] == pytest.approx(evaluation.calibration.brier)
+
+
+def test_tastes_have_a_row_wherever_bmcd_has(folder):
+    for name in ("accuracy", "differences", "probabilities", "rare", "diversity-5", "diversity-10"):
+        firsts = [next(iter(row.values())) for row in rows(folder, name)]
+        for fit in TASTES:
+            assert any(first.endswith(f": {fit.name}") for first in firsts), (name, fit.name)
+    for k in NEXT:
+        for row in rows(folder, f"cutoffs-{k}-tastes"):
+            assert not any(column.startswith("paper") for column in row)
+
+
+def test_differences_are_paired_by_run(results, folder):
+    table = {row["method"]: row for row in rows(folder, "differences")}
+    tastes, bmcd_ = results.tastes(AUTO), results.bmcd(BY_LIKELIHOOD)
+    gaps = np.subtract(tastes.values(10, "accuracy"), bmcd_.values(10, "accuracy"))
+    row = table["next 10: Tastes (auto)"]
+    assert row["minus BMCD, points"] == f"{100 * gaps.mean():+.2f}"
+    assert float(row["from"]) < 100 * gaps.mean() < float(row["to"])
+    assert not any(bmcd_.name in name for name in table)
+
+
+@pytest.mark.parametrize(
+    ("shift", "said"), [(-0.1, "behind BMCD"), (0.0, "level with BMCD"), (0.1, "ahead of BMCD")]
+)
+def test_words_about_tastes_go_by_the_numbers(results, shift, said):
+    changed = json.loads(json.dumps(results.by_task))
+    for run, step in zip(results.runs, (-0.001, 0.0, 0.001), strict=True):
+        chosen = results.chosen(run)[BY_LIKELIHOOD]
+        accuracy = results[run, f"bmcd-{chosen}"]["5"]["accuracy"] + step + shift
+        changed[f"run-{run:02}/{AUTO.part}"]["5"]["accuracy"] = accuracy
+    _, numbers = on_tastes(SimulationResults(QUICK, changed))
+    assert said in numbers.split("Next 10")[0]
+
+
 def test_the_smallest_distance_is_the_smallest(results):
     for run in results.runs:
         mwcd = results.mwcd(run)
@@ -166,7 +212,7 @@ def test_without_spark_its_table_is_left_out(folder, tmp_path):
 def test_the_full_study_is_that_of_the_paper():
     assert (FULL.runs, FULL.n_users, FULL.candidates, FULL.folds) == (20, 3000, tuple(range(2, 9)), 10)
     assert FULL.spark_runs >= 3
-    assert len(tasks_without_spark(FULL)) == 20 * (2 + 7 + 1 + 2) + 1
+    assert len(tasks_without_spark(FULL)) == 20 * (2 + 7 + 1 + 3 + 2) + 1
     for name in ("alpha", "regularization"):
         assert len(FULL.grid[name]) > 2
 
