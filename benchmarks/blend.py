@@ -2,7 +2,7 @@
 
     python benchmarks/blend.py eshop-1 eshop-2 msweb
 
-Settings of all are chosen on training clicks alone: those of Tastes by "auto", those of EASE and ALS by `bmcd.tune`.
+Settings of all are chosen on training clicks alone: those of Tastes by "auto", of EASE and ALS by `bmcd.tune`.
 """
 
 from __future__ import annotations
