@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 
 from bmcd.cli import output
-from bmcd.cli.ids import ids_in, ids_of_file, texts_of
+from bmcd.cli.ids import ids_in, ids_of_file
 from bmcd.cli.output import check_output, plain, write_frame
-from bmcd.clicks.ids import objects
+from bmcd.clicks.ids import objects, texts_of
 from bmcd.errors import ClicksError, OutputError
 from bmcd.system.files import write_json
 

@@ -23,7 +23,7 @@ def own_ids(wanted: list[str], known: NDArray[Any], what: str, hint: str) -> lis
     >>> own_ids(["12", "7"], np.array([7, 12]), "user", "")
     [12, 7]
     """
-    from bmcd.clicks.ids import positions
+    from bmcd.clicks.ids import positions, texts_of
 
     by_text = texts_of(known)
     found = [by_text.get(text, text) for text in wanted]
@@ -48,6 +48,7 @@ def as_known(test: Clicks, known: Clicks, ignore_unknown: bool) -> Clicks:
 
 def _only_known(test: Clicks, known: Clicks) -> Clicks:
     """The test clicks whose user and item the model knows; it says how many others there are."""
+    from bmcd.clicks.ids import texts_of
     from bmcd.clicks.table import Clicks
 
     texts = [texts_of(ids) for ids in (known.users, known.items)]
@@ -68,12 +69,6 @@ def _only_known(test: Clicks, known: Clicks) -> Clicks:
 
     pairs = {"user": test.users[rows[kept]], "item": test.items[columns[kept]]}
     return Clicks.from_frame(pd.DataFrame(pairs))
-
-
-def texts_of(known: NDArray[Any]) -> dict[str, Any]:
-    """Each id by its text; where 7 and "7" are both ids, "7" means the text."""
-    own = known.tolist()
-    return {str(value): value for value in own} | {value: value for value in own if isinstance(value, str)}
 
 
 def ids_in(text: str) -> list[str]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bmcd.cli.ids import ids_in, ids_of_file, own_ids, texts_of
+from bmcd.cli.ids import ids_in, ids_of_file, own_ids
 from bmcd.cli.log_files import (
     Delimiter,
     Encoding,
@@ -163,6 +163,8 @@ def wanted_users(fitted: Model, texts: list[str] | None) -> list[Any]:
 
 def _histories(fitted: Model, clicks: Clicks) -> dict[Any, list[Any]]:
     """Who clicked what, in the item ids of the model where they read the same."""
+    from bmcd.clicks.ids import texts_of
+
     by_text = texts_of(fitted.clicks_.items)
     items = [by_text.get(str(own), own) for own in clicks.items.tolist()]
     starts, places = clicks.matrix.indptr.tolist(), clicks.matrix.indices.tolist()

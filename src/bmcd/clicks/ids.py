@@ -118,6 +118,12 @@ def positions(wanted: Iterable[Any], known: NDArray[Any], what: str, hint: str =
     return np.array([place[value] for value in ids], np.int64)
 
 
+def texts_of(known: NDArray[Any]) -> dict[str, Any]:
+    """Return each id by its text; where 7 and "7" are both ids, "7" means the text."""
+    own = known.tolist()
+    return {str(value): value for value in own} | {value: value for value in own if isinstance(value, str)}
+
+
 def how_to_drop(needed: str = "a user and an item") -> Message:
     """Say what every row needs, and what to do about those that lack it."""
     return Message(f"Every row needs {needed}. Leave out those without it with ", Option("missing", "drop"), ".")

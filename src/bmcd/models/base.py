@@ -129,10 +129,9 @@ class ProbabilityModel(BaseEstimator, ABC):  # type: ignore[misc]
         >>> model.recommend_for({"ann": [3, 4], "bob": []}, k=2)["user"].tolist()
         ['ann', 'ann', 'bob', 'bob']
         """
-        self.check_fitted()
-        least, options = _check_probability(min_probability), Options(max_draws, n_threads, progress)
-        strangers = clicks_of_histories(histories, self.clicks_, unknown)
-        lists = self._answers.lists(strangers, None, check_k(k), items, options)
+        least = _check_probability(min_probability)
+        strangers = clicks_of_histories(histories, self.check_fitted().clicks_, unknown)
+        lists = self.lists_for(strangers, k, items, max_draws=max_draws, n_threads=n_threads, progress=progress)
         warn_if_few_are_left(strangers.per_user, strangers.n_items, k)
         return recommendation_frame(strangers.users, lists, strangers, column="probability", at_least=least)
 
@@ -148,6 +147,20 @@ class ProbabilityModel(BaseEstimator, ABC):  # type: ignore[misc]
     ) -> Lists:
         """Return what `recommend` does as arrays: items by number, their probabilities and standard errors."""
         return self._lists(check_k(k), users, items, Options(max_draws, n_threads, progress))
+
+    def lists_for(
+        self,
+        people: Clicks,
+        k: int = 10,
+        items: Iterable[Any] | None = None,
+        *,
+        max_draws: int | None = DRAWS,
+        n_threads: int | None = None,
+        progress: bool | None = None,
+    ) -> Lists:
+        """Return what `recommend_for` does as arrays, for people with clicks on the model's items."""
+        self.check_fitted()
+        return self._answers.lists(people, None, check_k(k), items, Options(max_draws, n_threads, progress))
 
     def probabilities(
         self,

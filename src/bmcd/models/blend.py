@@ -123,6 +123,12 @@ class Blend(ProbabilityModel):
         self.check_fitted()
         return self._rule.table()
 
+    @property
+    def brier_(self) -> dict[int, float]:
+        """The Brier score of the probabilities on clicks of the folds, of users who did not shape them, by k."""
+        self.check_fitted()
+        return dict(zip(self._rule.ks.tolist(), self._rule.brier.min(axis=1).tolist(), strict=True))
+
     def explain(
         self, user: Any, item: Any, k: int = 10, *, history: Iterable[Any] | None = None
     ) -> BlendExplanation:

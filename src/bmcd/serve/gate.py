@@ -1,0 +1,210 @@
+"""The gate that every request passes: host, key, size and speed of the body; headers, log and metrics on the way out."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import json
+import logging
+import secrets
+import time
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+
+from starlette.datastructures import Headers, MutableHeaders
+
+from bmcd.serve.metrics import Metrics
+from bmcd.serve.problems import Problem
+from bmcd.serve.settings import Settings
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+access_log = logging.getLogger("bmcd.access")
+log = logging.getLogger("bmcd.serve")
+
+# What can be had without the key: the pages, which ask for it, and what tells a proxy whether to send requests.
+OPEN = frozenset(("/", "/docs", "/health/live", "/health/ready", "/ping"))
+OPEN_FOLDER = "/page/"
+HEADERS = {
+    "content-security-policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
+        "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    ),
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    "referrer-policy": "no-referrer",
+    "cross-origin-resource-policy": "same-origin",
+    "cross-origin-opener-policy": "same-origin",
+    "cache-control": "no-store",
+}
+
+
+class Gate:
+    """An ASGI application around another."""
+
+    def __init__(self, app: App, settings: Settings, metrics: Metrics) -> None:
+        self.app, self.settings, self.metrics = app, settings, metrics
+        self._hosts = settings.known_hosts
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request; other events go through."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        visit = _Visit(scope, send)
+        try:
+            headers = Headers(scope=scope)
+            self._check(scope, headers)
+            body = await self._read(headers, receive)
+            await self.app(scope, _replay(body, receive), visit.send)
+        except Problem as problem:
+            await visit.answer(problem, receive)
+        except Exception:
+            log.exception("an error that is a bug, request %s", visit.id)
+            await visit.answer(
+                Problem(500, f"This is a bug of the service. Its log has more, under request {visit.id}."), receive
+            )
+        finally:
+            self._record(visit)
+
+    def _check(self, scope: Scope, headers: Headers) -> None:
+        """Raise `Problem` for a request that is not meant for this service, or has no key."""
+        host = _host_name(headers.get("host", ""))
+        if self._hosts is not None and host not in self._hosts:
+            raise Problem(
+                421, f"This service is not known as {host[:100]!r}. Whoever runs it can allow the name: --allow-host."
+            )
+        if scope["method"] not in ("GET", "HEAD") and headers.get("sec-fetch-site") == "cross-site":
+            raise Problem(403, "Pages of other sites may not use this service.")
+        path = scope["path"]
+        if self.settings.key is None or path in OPEN or path.startswith(OPEN_FOLDER):
+            return
+        kind, _, given = headers.get("authorization", "").partition(" ")
+        right = hmac.compare_digest(given.strip().encode(), self.settings.key.encode())
+        if kind.lower() != "bearer" or not right:
+            raise Problem(
+                401,
+                "This service wants a key: send the header Authorization: Bearer KEY.",
+                headers={"WWW-Authenticate": "Bearer"},
+            )
+
+    async def _read(self, headers: Headers, receive: Receive) -> bytes:
+        """Return the body; raise `Problem` if it is too large or arrives too slowly."""
+        limits = self.settings.limits
+        said = headers.get("content-length", "0")
+        if said.isdigit() and int(said) > limits.body_bytes:
+            raise _too_large(limits.body_bytes)
+        if said == "0" and "transfer-encoding" not in headers:
+            return b""
+        parts, size = [], 0
+        try:
+            async with asyncio.timeout(limits.arrival_seconds):
+                while True:
+                    message = await receive()
+                    if message["type"] == "http.disconnect":
+                        raise Problem(499, "The caller has hung up.")
+                    parts.append(message.get("body", b""))
+                    size += len(parts[-1])
+                    if size > limits.body_bytes:
+                        raise _too_large(limits.body_bytes)
+                    if not message.get("more_body", False):
+                        return b"".join(parts)
+        except TimeoutError:
+            raise Problem(
+                408,
+                f"The body did not arrive within {limits.arrival_seconds:g} s.",
+                headers={"Connection": "close"},
+            ) from None
+
+    def _record(self, visit: _Visit) -> None:
+        seconds = time.perf_counter() - visit.started
+        status = str(visit.status or 499)
+        self.metrics.requests.labels(visit.route, status).observe(seconds)
+        if access_log.isEnabledFor(logging.INFO):
+            line = {
+                "time": time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime()) + "Z",
+                "request": visit.id,
+                "method": visit.method,
+                "route": visit.route,
+                "status": int(status),
+                "ms": round(1000 * seconds, 2),
+                "bytes": visit.n_bytes,
+            }
+            access_log.info(json.dumps(line))
+
+
+class _Visit:
+    """One request on its way out: its status, size, and the headers that every answer gets."""
+
+    def __init__(self, scope: Scope, send: Send) -> None:
+        self.scope, self._send = scope, send
+        self.started = time.perf_counter()
+        self.id = secrets.token_hex(8)
+        self.status: int | None = None
+        self.n_bytes = 0
+
+    @property
+    def method(self) -> str:
+        """GET, POST, ...; anything else is not written down as it came."""
+        method = str(self.scope["method"])
+        return method if method in ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS") else "other"
+
+    @property
+    def route(self) -> str:
+        """The pattern of the path, never the path itself: that may hold a user's id."""
+        return str(getattr(self.scope.get("route"), "path", "none"))
+
+    async def send(self, message: Message) -> None:
+        """Send a part of the answer on."""
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+            headers = MutableHeaders(scope=message)
+            for name, value in HEADERS.items():
+                headers.setdefault(name, value)
+            headers["x-request-id"] = self.id
+        elif message["type"] == "http.response.body":
+            self.n_bytes += len(message.get("body", b""))
+        await self._send(message)
+
+    async def answer(self, problem: Problem, receive: Receive) -> None:
+        """Send a problem, unless an answer has begun or there is nobody to hear it."""
+        if problem.status == 499:
+            self.status = 499
+        elif self.status is None:
+            await problem.response()(self.scope, receive, self.send)
+
+
+def _replay(body: bytes, receive: Receive) -> Receive:
+    """Return a `receive` that gives the body first, and then whatever comes: that the caller has hung up."""
+    given = False
+
+    async def next_message() -> Message:
+        nonlocal given
+        if given:
+            return await receive()
+        given = True
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return next_message
+
+
+def _too_large(limit: int) -> Problem:
+    return Problem(
+        413,
+        f"The body is larger than {limit:,} bytes. Send fewer people at a time.",
+        headers={"Connection": "close"},
+    )
+
+
+def _host_name(host: str) -> str:
+    """Return the name in a Host header, without the port.
+
+    >>> _host_name("localhost:8000"), _host_name("[::1]:80")
+    ('localhost', '::1')
+    """
+    name = host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]
+    return name.lower()

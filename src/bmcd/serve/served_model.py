@@ -1,0 +1,265 @@
+"""A model made ready to be asked: its items by id and by title, and its answers as JSON holds them."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import bmcd
+from bmcd.clicks.histories import clicks_of_histories
+from bmcd.clicks.ids import texts_of
+from bmcd.errors import BmcdError, InputError, StoreError, UnknownIdError
+from bmcd.models.blend import Blend
+from bmcd.models.load import Model, load
+from bmcd.prediction.top_k import Lists
+from bmcd.serve.messages import Id
+from bmcd.system.files import json_ready
+from bmcd.system.text import listed, shown
+
+# What a model is asked before it is called ready.
+WARM_K = 10
+
+
+class ServedModel:
+    """A loaded model and its answers. It is never changed: a reload makes another one."""
+
+    def __init__(self, model: Model, hash_of_file: str) -> None:
+        self.model, self.hash = model, hash_of_file
+        self.loaded = datetime.now(UTC)
+        self.calibration: dict[str, Any] | None = None
+        clicks = model.clicks_
+        self._items, self._users = Matcher(clicks.items), Matcher(clicks.users)
+        self._clicks_per_item = np.asarray(clicks.matrix.sum(axis=0)).ravel().astype(int).tolist()
+        self._ids = [_json_id(value) for value in clicks.items.tolist()]
+        self._titles = None if clicks.titles is None else [str(title) for title in clicks.titles.tolist()]
+        shown_titles = [str(clicks.title_of(column)) for column in range(clicks.n_items)]
+        self._search_texts = [
+            (str(one).casefold(), title.casefold()) for one, title in zip(self._ids, shown_titles, strict=True)
+        ]
+        self._shown_titles = shown_titles
+
+    @classmethod
+    def from_file(cls, path: Path) -> ServedModel:
+        """Load a model file; `StoreError` if it cannot be read, is damaged, or keeps changing."""
+        for _ in range(3):
+            before = hash_of(path)
+            model = load(path)
+            if hash_of(path) == before:
+                return cls(model, before)
+        raise StoreError(f"{path}: the file is being written. Write it elsewhere, then move it to this name.")
+
+    @property
+    def holds_clicks(self) -> bool:
+        """Whether it was saved with the clicks it was fitted to."""
+        return self.model.clicks_.n_users > 0
+
+    def recommend(
+        self,
+        people: Sequence[tuple[Id | None, Sequence[Id]]],
+        k: int,
+        min_probability: float | None = None,
+        items: Iterable[Id] | None = None,
+        exclude: Iterable[Id] = (),
+    ) -> dict[str, Any]:
+        """Return recommendations for people with an id and clicks, as `recommend_for` gives them."""
+        clicked = [self._items.known(clicks) for _, clicks in people]
+        strangers = clicks_of_histories(clicked, self.model.clicks_)
+        lists = self.model.lists_for(strangers, k, self._allowed(items, exclude), n_threads=1)
+        answers = [
+            {"id": name, "recommendations": found, "unknown_items": self._items.unknown(clicks)}
+            for (name, clicks), found in zip(people, self._rows(lists, min_probability), strict=True)
+        ]
+        return {"model": self.hash, "k": k, "people": answers}
+
+    def recommend_to_user(
+        self,
+        user: str,
+        k: int,
+        min_probability: float | None = None,
+        items: Iterable[Id] | None = None,
+        exclude: Iterable[Id] = (),
+    ) -> dict[str, Any]:
+        """Return recommendations for a user of the model, as `recommend` gives them."""
+        own = self.own_user(user)
+        lists = self.model.lists(k, [own], self._allowed(items, exclude), n_threads=1)
+        (found,) = self._rows(lists, min_probability)
+        return {"model": self.hash, "k": k, "id": _json_id(own), "recommendations": found, "unknown_items": []}
+
+    def own_user(self, user: Id) -> Any:
+        """Return the model's own id for a user; `InputError` if it holds no clicks or does not know the user."""
+        self.model.clicks_with_users()
+        if not (found := self._users.known([user])):
+            raise UnknownIdError(
+                f"the model has no user {shown(user)}. Its users look like "
+                f"{listed([shown(one) for one in self.model.clicks_.users[:3]])}. Others can be asked for by their "
+                "clicks: POST /v1/recommend."
+            )
+        return found[0]
+
+    def explain(self, item: Id, k: int, *, clicked: Sequence[Id] | None, user: Id | None) -> dict[str, Any]:
+        """Return why an item has the probability it has, for a person with clicks or a user of the model."""
+        if (clicked is None) == (user is None):
+            raise InputError("give either the items that the person has clicked, or a user of the model.")
+        own = self._items.known([item])
+        if not own:
+            raise UnknownIdError(f"the model does not know the item {shown(item)}. Search for items: GET /v1/items.")
+        if clicked is None:
+            found = self.model.explain(self.own_user(user), own[0], k)  # type: ignore[arg-type]
+        else:
+            found = self.model.explain(None, own[0], k, history=self._items.known(clicked))
+        answer: dict[str, Any] = json_ready(found) | {"item": _json_id(own[0]), "text": str(found)}
+        answer["unknown_items"] = self._items.unknown(clicked or ())
+        return {"model": self.hash, **answer}
+
+    def items(self, wanted: str, limit: int) -> dict[str, Any]:
+        """Return the items whose title or id has this text, the most clicked first; those that start with it lead."""
+        text = wanted.casefold().strip()
+        found = [column for column, texts in enumerate(self._search_texts) if any(text in one for one in texts)]
+        starts = [any(one.startswith(text) for one in self._search_texts[column]) for column in found]
+        order = sorted(range(len(found)), key=lambda i: (not starts[i], -self._clicks_per_item[found[i]], i))
+        items = [self._item(found[i]) for i in order[:limit]]
+        return {"model": self.hash, "total": len(found), "items": items}
+
+    def items_of(self, ids: Iterable[Id]) -> list[dict[str, Any]]:
+        """Return what is known of these items, without those that the model does not know."""
+        place = {value: column for column, value in enumerate(self.model.clicks_.items.tolist())}
+        return [self._item(place[own]) for own in dict.fromkeys(self._items.known(ids))]
+
+    @cached_property
+    def clusters(self) -> dict[str, Any] | None:
+        """What each cluster or taste is like; None for a blend of models that have none."""
+        try:
+            summaries = self.model.clusters_
+        except InputError:
+            return None
+        return {"model": self.hash, "clusters": [json_ready(one) | {"title": one.title} for one in summaries]}
+
+    @cached_property
+    def about(self) -> dict[str, Any]:
+        """What `GET /v1/model` tells, without the limits of the service."""
+        clicks, verdict = self.model.clicks_, self.model.verdict_
+        return {
+            "hash": self.hash,
+            "kind": type(self.model).__name__,
+            "description": str(self.model),
+            "version": bmcd.__version__,
+            "loaded": self.loaded.isoformat(timespec="seconds"),
+            "data": {
+                "users": clicks.n_users,
+                "items": clicks.n_items,
+                "clicks": int(clicks.matrix.nnz),
+                "holds_clicks": self.holds_clicks,
+            },
+            "verdict": {"state": verdict.state, "text": verdict.text, "advice": [str(line) for line in verdict.advice]},
+            "calibration": self.calibration or self._own_calibration(),
+        }
+
+    def warm(self) -> None:
+        """Answer one full question of each kind, so that the first caller does not wait; raise if one fails."""
+        first = self._ids[:1]
+        answer = self.recommend([(None, first), (None, [])], WARM_K)
+        for person in answer["people"]:
+            values = [value for one in person["recommendations"] for value in (one["probability"], one["mcse"])]
+            if not np.isfinite(values).all():
+                raise BmcdError("the model gives probabilities that are not numbers.")
+        if answer["people"][0]["recommendations"]:
+            item = answer["people"][0]["recommendations"][0]["item"]
+            self.explain(item, WARM_K, clicked=first, user=None)
+        if self.holds_clicks:
+            self.recommend_to_user(str(self.model.clicks_.users[0]), WARM_K)
+        _ = self.about, self.clusters
+
+    def example_items(self) -> list[Id]:
+        """Return ids of the items most clicked, for examples that work."""
+        return [one["item"] for one in self.items("", 3)["items"]]
+
+    def example_user(self) -> Id | None:
+        """Return a user of the model, if it holds any."""
+        return _json_id(self.model.clicks_.users.tolist()[0]) if self.holds_clicks else None
+
+    def _allowed(self, items: Iterable[Id] | None, exclude: Iterable[Id]) -> list[Any] | None:
+        """Return the model's own ids of what may be recommended, or None for everything."""
+        exclude = list(exclude)
+        if items is None and not exclude:
+            return None
+        items = None if items is None else list(items)
+        if items is not None and (unknown := self._items.unknown(items)):
+            raise UnknownIdError(
+                f"items: {len(unknown)} of {len(items)} are not known: {listed([shown(one) for one in unknown])}. "
+                "Leave them out: the model can recommend only items it was fitted to."
+            )
+        own = self.model.clicks_.items.tolist() if items is None else self._items.known(items)
+        left_out = set(self._items.known(exclude))
+        return [item for item in own if item not in left_out]
+
+    def _rows(self, lists: Lists, least: float | None) -> list[list[dict[str, Any]]]:
+        probability, mcse = lists.values["probability"].tolist(), lists.values["mcse"].tolist()
+        return [
+            [
+                {
+                    "item": self._ids[column],
+                    "title": None if self._titles is None else self._titles[column],
+                    "rank": place + 1,
+                    "probability": probability[row][place],
+                    "mcse": mcse[row][place],
+                }
+                for place, column in enumerate(columns)
+                if column >= 0 and (least is None or probability[row][place] >= least)
+            ]
+            for row, columns in enumerate(lists.items.tolist())
+        ]
+
+    def _item(self, column: int) -> dict[str, Any]:
+        clicks = self._clicks_per_item[column] if self.holds_clicks else None
+        return {"item": self._ids[column], "title": self._shown_titles[column], "clicks": clicks}
+
+    def _own_calibration(self) -> dict[str, Any] | None:
+        """Return what a blend learned of its own calibration while it was fitted; None for other models."""
+        if not isinstance(self.model, Blend):
+            return None
+        return {
+            "measured_on": "held-out folds of the clicks it was fitted to",
+            "brier": {str(k): value for k, value in self.model.brier_.items()},
+        }
+
+
+class Matcher:
+    """A model's own ids, found as JSON writes them: the same value, or else the same text."""
+
+    def __init__(self, ids: NDArray[Any]) -> None:
+        self._values = {value: value for value in ids.tolist()}
+        self._texts = texts_of(ids)
+
+    def known(self, wanted: Iterable[Id]) -> list[Any]:
+        """Return the model's own ids of those it knows."""
+        return [self._own(one) for one in wanted if self._is_known(one)]
+
+    def unknown(self, wanted: Iterable[Id]) -> list[Id]:
+        """Return those it does not know, each once."""
+        return [one for one in dict.fromkeys(wanted) if not self._is_known(one)]
+
+    def _is_known(self, one: Id) -> bool:
+        return one in self._values or str(one) in self._texts
+
+    def _own(self, one: Id) -> Any:
+        return self._values[one] if one in self._values else self._texts[str(one)]
+
+
+def hash_of(path: Path) -> str:
+    """Return the SHA-256 of a file; `StoreError` if it cannot be read."""
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise StoreError(f"{path}: cannot be read: {error.strerror or error}.") from error
+
+
+def _json_id(value: Any) -> Id:
+    return value if isinstance(value, int | str) and not isinstance(value, bool) else str(value)

@@ -1,0 +1,119 @@
+"""Slots: a bounded number of questions worked on at a time, away from the event loop, and a bounded queue."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import threading
+import time
+from collections.abc import Awaitable, Callable
+from concurrent.futures import Future
+from typing import Any, TypeVar
+
+from bmcd.serve.problems import Problem
+
+T = TypeVar("T")
+# How much the latest question counts in the mean time of a question.
+NEWEST = 0.1
+
+
+class Slots:
+    """Threads that answer questions. They are daemons: one that is busy does not keep the process from ending."""
+
+    def __init__(self, n: int, queue: int, *, start: bool = True) -> None:
+        self.n, self.queue = n, queue
+        self._waiting: dict[Future[Any], Callable[[], Any]] = {}  # in order of arrival
+        self._changed = threading.Condition()
+        self._busy = 0
+        self._mean_seconds = 0.01
+        for number in range(n if start else 0):
+            threading.Thread(target=self._work, name=f"bmcd-slot-{number}", daemon=True).start()
+
+    @property
+    def waiting(self) -> int:
+        """How many questions wait."""
+        return len(self._waiting)
+
+    @property
+    def busy(self) -> int:
+        """How many questions are worked on."""
+        return self._busy
+
+    async def run(self, work: Callable[[], T], seconds: float, gone: Awaitable[Any] | None = None) -> T:
+        """Return what ``work`` gives, or raise what it raises.
+
+        Raise `Problem` if too many wait, if it takes longer than ``seconds``, or if ``gone`` is done first: then the
+        caller has hung up. A question that nobody waits for is taken from the queue.
+        """
+        question = self.submit(work)
+        answer = asyncio.wrap_future(question)
+        hung_up = None if gone is None else asyncio.ensure_future(gone)
+        try:
+            await asyncio.wait(
+                {answer} if hung_up is None else {answer, hung_up},
+                timeout=seconds,
+                return_when=asyncio.FIRST_COMPLETED,
+            )
+            if answer.done():
+                return answer.result()
+            if hung_up is not None and hung_up.done():
+                raise Problem(499, "The caller has hung up.")
+            raise Problem(
+                504,
+                f"The answer took longer than {seconds:g} s, waiting included. Ask for fewer people at a time.",
+                headers={"Retry-After": str(self.seconds_to_wait())},
+            )
+        finally:
+            if hung_up is not None:
+                hung_up.cancel()
+            if not answer.done():
+                self._forget(question)
+                answer.cancel()
+
+    def submit(self, work: Callable[[], T]) -> Future[T]:
+        """Put a question into the queue, or raise `Problem` if that is full."""
+        question: Future[T] = Future()
+        with self._changed:
+            if len(self._waiting) - (self.n - self._busy) >= self.queue:
+                wait = self.seconds_to_wait()
+                raise Problem(
+                    429,
+                    f"{len(self._waiting)} questions are waiting, and no more than {self.queue} may. Try again in "
+                    f"{wait} s.",
+                    headers={"Retry-After": str(wait)},
+                )
+            self._waiting[question] = work
+            self._changed.notify()
+        return question
+
+    def seconds_to_wait(self) -> int:
+        """Return after how many seconds those that wait now will probably have been answered, at least 1."""
+        return max(1, math.ceil(len(self._waiting) * self._mean_seconds / self.n))
+
+    def _forget(self, question: Future[Any]) -> None:
+        with self._changed:
+            self._waiting.pop(question, None)
+
+    def _work(self) -> None:
+        while True:
+            with self._changed:
+                while not self._waiting:
+                    self._changed.wait()
+                question = next(iter(self._waiting))
+                work = self._waiting.pop(question)
+                if not question.set_running_or_notify_cancel():
+                    continue
+                self._busy += 1
+            started = time.perf_counter()
+            try:
+                result, error = work(), None
+            except BaseException as caught:
+                result, error = None, caught
+            with self._changed:
+                self._busy -= 1
+                self._mean_seconds += NEWEST * (time.perf_counter() - started - self._mean_seconds)
+            if error is None:
+                question.set_result(result)
+            else:
+                question.set_exception(error)
+            del work, question, result, error  # a slot that waits holds on to nothing
