@@ -21,6 +21,7 @@ from bmcd.cli.fit import fit
 from bmcd.cli.quiet import with_quiet
 from bmcd.cli.recommend import recommend
 from bmcd.cli.report import report
+from bmcd.cli.serve import serve
 from bmcd.cli.simulate import simulate
 from bmcd.cli.split import split
 
@@ -59,6 +60,7 @@ for command, example in (
     (report, "bmcd report model.bmcd --test test.csv -o report.html"),
     (clusters, "bmcd clusters model.bmcd"),
     (explain, "bmcd explain model.bmcd ann A13"),
+    (serve, "bmcd serve model.bmcd --port 8000"),
     (doctor, "bmcd doctor"),
 ):
     app.command(epilog=f"Example: {example}")(with_quiet(command))

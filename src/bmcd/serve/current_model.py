@@ -33,7 +33,9 @@ class CurrentModel:
     def get(self) -> ServedModel:
         """Return the model in use, or raise `Problem` while the first one is made ready."""
         if self._model is None:
-            raise Problem(503, "The model is being made ready. Try again in a moment.", headers={"Retry-After": "1"})
+            raise Problem(
+                503, "The model is being made ready. Try again in a moment.", headers={"Retry-After": "1"}
+            )
         return self._model
 
     async def start(self, loaded: ServedModel) -> None:
@@ -42,7 +44,7 @@ class CurrentModel:
         self._put(loaded)
 
     async def reload(self) -> dict[str, Any]:
-        """Load the file again, make it ready, put it into use; on any failure raise `Problem`, and nothing changes."""
+        """Load the file again, make it ready, put it into use; if that fails, change nothing and raise."""
         async with self._reloading:
             old = self.get()
             try:

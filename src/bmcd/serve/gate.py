@@ -1,4 +1,4 @@
-"""The gate that every request passes: host, key, size and speed of the body; headers, log and metrics on the way out."""
+"""The gate that every request passes: host, key, size and speed of the body; then headers, log and metrics."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ import json
 import logging
 import secrets
 import time
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, MutableMapping, Sequence
 from typing import Any
 
+from starlette.applications import Starlette
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.routing import BaseRoute, Match
 
 from bmcd.serve.metrics import Metrics
 from bmcd.serve.problems import Problem
@@ -21,7 +23,6 @@ Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
-App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 access_log = logging.getLogger("bmcd.access")
 log = logging.getLogger("bmcd.serve")
@@ -29,6 +30,7 @@ log = logging.getLogger("bmcd.serve")
 # What can be had without the key: the pages, which ask for it, and what tells a proxy whether to send requests.
 OPEN = frozenset(("/", "/docs", "/health/live", "/health/ready", "/ping"))
 OPEN_FOLDER = "/page/"
+BUG = "This is a bug of the service. Its log has more, under the x-request-id of this answer."
 HEADERS = {
     "content-security-policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
@@ -46,7 +48,7 @@ HEADERS = {
 class Gate:
     """An ASGI application around another."""
 
-    def __init__(self, app: App, settings: Settings, metrics: Metrics) -> None:
+    def __init__(self, app: Starlette, settings: Settings, metrics: Metrics) -> None:
         self.app, self.settings, self.metrics = app, settings, metrics
         self._hosts = settings.known_hosts
 
@@ -55,19 +57,19 @@ class Gate:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        visit = _Visit(scope, send)
+        visit = _Visit(scope, send, self.app.routes)
         try:
             headers = Headers(scope=scope)
             self._check(scope, headers)
             body = await self._read(headers, receive)
+            if body and headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
+                raise Problem(415, "The body must be JSON: send the header Content-Type: application/json.")
             await self.app(scope, _replay(body, receive), visit.send)
         except Problem as problem:
             await visit.answer(problem, receive)
         except Exception:
-            log.exception("an error that is a bug, request %s", visit.id)
-            await visit.answer(
-                Problem(500, f"This is a bug of the service. Its log has more, under request {visit.id}."), receive
-            )
+            log.exception("a bug of the service, in request %s", visit.id)
+            await visit.answer(Problem(500, BUG), receive)
         finally:
             self._record(visit)
 
@@ -76,7 +78,8 @@ class Gate:
         host = _host_name(headers.get("host", ""))
         if self._hosts is not None and host not in self._hosts:
             raise Problem(
-                421, f"This service is not known as {host[:100]!r}. Whoever runs it can allow the name: --allow-host."
+                421,
+                f"This service is not known as {host[:100]!r}. Whoever runs it can allow the name: --allow-host.",
             )
         if scope["method"] not in ("GET", "HEAD") and headers.get("sec-fetch-site") == "cross-site":
             raise Problem(403, "Pages of other sites may not use this service.")
@@ -140,8 +143,8 @@ class Gate:
 class _Visit:
     """One request on its way out: its status, size, and the headers that every answer gets."""
 
-    def __init__(self, scope: Scope, send: Send) -> None:
-        self.scope, self._send = scope, send
+    def __init__(self, scope: Scope, send: Send, routes: Sequence[BaseRoute]) -> None:
+        self.scope, self._send, self._routes = scope, send, routes
         self.started = time.perf_counter()
         self.id = secrets.token_hex(8)
         self.status: int | None = None
@@ -156,7 +159,10 @@ class _Visit:
     @property
     def route(self) -> str:
         """The pattern of the path, never the path itself: that may hold a user's id."""
-        return str(getattr(self.scope.get("route"), "path", "none"))
+        route = self.scope.get("route")
+        if route is None:  # refused before it was looked for, or not there
+            route = next((one for one in self._routes if one.matches(self.scope)[0] != Match.NONE), None)
+        return str(getattr(route, "path", "none"))
 
     async def send(self, message: Message) -> None:
         """Send a part of the answer on."""

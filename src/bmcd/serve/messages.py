@@ -31,6 +31,7 @@ class Recommend(Body):
     """Who to recommend to, and what."""
 
     people: list[Person] = Field(min_length=1)
+    k: K = 10
     min_probability: MinProbability = None
     items: Ids | None = Field(None, description="Recommend only from these.")
     exclude: Ids = Field(default=[], description="Do not recommend these.")
@@ -42,6 +43,7 @@ class Explain(Body):
     item: Id
     clicked: Ids | None = Field(None, description="What the person has clicked.")
     user: Id | None = Field(None, description="A user of the model instead.")
+    k: K = 10
 
 
 class Invocation(Body):

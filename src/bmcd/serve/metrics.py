@@ -16,17 +16,21 @@ class Metrics:
     def __init__(self, slots: Slots) -> None:
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)
-        of = {"registry": self.registry}
+        of = self.registry
         self.requests = Histogram(
-            "bmcd_request_seconds", "Time until a request was answered.", ["route", "status"], buckets=BUCKETS, **of
+            "bmcd_request_seconds",
+            "Time until a request was answered.",
+            ["route", "status"],
+            buckets=BUCKETS,
+            registry=of,
         )
-        self.people = Counter("bmcd_people", "People that recommendations were made for.", **of)
-        self.reloads = Counter("bmcd_reloads", "Reloads of the model, by outcome.", ["outcome"], **of)
-        self.model = Gauge("bmcd_model", "1 for the model that answers.", ["hash", "kind"], **of)
-        Gauge("bmcd_queue_waiting", "Questions that wait.", **of).set_function(lambda: slots.waiting)
-        Gauge("bmcd_queue_limit", "Questions that may wait.", **of).set(slots.queue)
-        Gauge("bmcd_slots_busy", "Questions that are worked on.", **of).set_function(lambda: slots.busy)
-        Gauge("bmcd_slots", "Questions that can be worked on at a time.", **of).set(slots.n)
+        self.people = Counter("bmcd_people", "People that recommendations were made for.", registry=of)
+        self.reloads = Counter("bmcd_reloads", "Reloads of the model, by outcome.", ["outcome"], registry=of)
+        self.model = Gauge("bmcd_model", "1 for the model that answers.", ["hash", "kind"], registry=of)
+        Gauge("bmcd_queue_waiting", "Questions that wait.", registry=of).set_function(lambda: slots.waiting)
+        Gauge("bmcd_queue_limit", "Questions that may wait.", registry=of).set(slots.queue)
+        Gauge("bmcd_slots_busy", "Questions that are worked on.", registry=of).set_function(lambda: slots.busy)
+        Gauge("bmcd_slots", "Questions that can be worked on at a time.", registry=of).set(slots.n)
         for outcome in ("done", "failed"):
             self.reloads.labels(outcome)
 

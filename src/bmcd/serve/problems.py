@@ -11,7 +11,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from bmcd.errors import BmcdError
-from bmcd.system.text import listed, shown
+from bmcd.system.text import shown
 
 TITLES = {
     400: "Bad request",
@@ -89,10 +89,10 @@ def from_http(error: HTTPException) -> Problem:
 def from_validation(error: RequestValidationError) -> Problem:
     """Return the problem with the fields of a request: each with its place, its value and what is wanted."""
     found = [_field(one) for one in _distinct(error.errors())]
-    detail = listed([f"{one['field']}: {one['wrong']}" for one in found], 3) + "."
-    if any(one.get("type") == "json_invalid" for one in error.errors()):
-        return Problem(400, f"The body is not JSON: {detail}")
-    return Problem(422, detail[:1].upper() + detail[1:], errors=found[:MOST_SHOWN])
+    if any(one["type"] == "json_invalid" for one in error.errors()):
+        return Problem(400, f"The body is not JSON: {error.errors()[0]['ctx']['error']}.")
+    more = f" There are {len(found) - 1} more." if len(found) > 1 else ""
+    return Problem(422, f"{found[0]['field']}: {found[0]['wrong']}.{more}", errors=found[:MOST_SHOWN])
 
 
 def _distinct(errors: Iterable[Any]) -> list[Any]:

@@ -17,7 +17,7 @@ from bmcd.clicks.histories import clicks_of_histories
 from bmcd.clicks.ids import texts_of
 from bmcd.errors import BmcdError, InputError, StoreError, UnknownIdError
 from bmcd.models.blend import Blend
-from bmcd.models.load import Model, load
+from bmcd.models.load import Model, load, sampled_models
 from bmcd.prediction.top_k import Lists
 from bmcd.serve.messages import Id
 from bmcd.system.files import json_ready
@@ -80,14 +80,13 @@ class ServedModel:
 
     def recommend_to_user(
         self,
-        user: str,
+        own: Any,
         k: int,
         min_probability: float | None = None,
         items: Iterable[Id] | None = None,
         exclude: Iterable[Id] = (),
     ) -> dict[str, Any]:
-        """Return recommendations for a user of the model, as `recommend` gives them."""
-        own = self.own_user(user)
+        """Return recommendations for a user of the model, by its own id, as `recommend` gives them."""
         lists = self.model.lists(k, [own], self._allowed(items, exclude), n_threads=1)
         (found,) = self._rows(lists, min_probability)
         return {"model": self.hash, "k": k, "id": _json_id(own), "recommendations": found, "unknown_items": []}
@@ -103,23 +102,30 @@ class ServedModel:
             )
         return found[0]
 
-    def explain(self, item: Id, k: int, *, clicked: Sequence[Id] | None, user: Id | None) -> dict[str, Any]:
-        """Return why an item has the probability it has, for a person with clicks or a user of the model."""
-        if (clicked is None) == (user is None):
-            raise InputError("give either the items that the person has clicked, or a user of the model.")
+    def explain(
+        self, item: Id, k: int, *, clicked: Sequence[Id] | None = None, own_user: Any = None
+    ) -> dict[str, Any]:
+        """Return why an item has the probability it has, for a person with clicks or a user of the model.
+
+        For a blend, its parts with clusters or tastes explain the probabilities that they give themselves.
+        """
         own = self._items.known([item])
         if not own:
-            raise UnknownIdError(f"the model does not know the item {shown(item)}. Search for items: GET /v1/items.")
-        if clicked is None:
-            found = self.model.explain(self.own_user(user), own[0], k)  # type: ignore[arg-type]
-        else:
-            found = self.model.explain(None, own[0], k, history=self._items.known(clicked))
-        answer: dict[str, Any] = json_ready(found) | {"item": _json_id(own[0]), "text": str(found)}
-        answer["unknown_items"] = self._items.unknown(clicked or ())
+            raise UnknownIdError(f"the model does not know item {shown(item)}. Search for items: GET /v1/items.")
+        history = None if clicked is None else self._items.known(clicked)
+
+        def explained(model: Any) -> dict[str, Any]:
+            found = model.explain(own_user, own[0], k, history=history)
+            as_json: dict[str, Any] = json_ready(found)
+            return as_json | {"item": _json_id(own[0]), "text": str(found)}
+
+        answer = explained(self.model) | {"unknown_items": self._items.unknown(clicked or ())}
+        if isinstance(self.model, Blend):
+            answer["parts"] = {name: explained(part) for name, part in sampled_models(self.model).items()}
         return {"model": self.hash, **answer}
 
     def items(self, wanted: str, limit: int) -> dict[str, Any]:
-        """Return the items whose title or id has this text, the most clicked first; those that start with it lead."""
+        """Return items whose title or id has this text: first those that start with it, the most clicked first."""
         text = wanted.casefold().strip()
         found = [column for column, texts in enumerate(self._search_texts) if any(text in one for one in texts)]
         starts = [any(one.startswith(text) for one in self._search_texts[column]) for column in found]
@@ -157,7 +163,7 @@ class ServedModel:
                 "clicks": int(clicks.matrix.nnz),
                 "holds_clicks": self.holds_clicks,
             },
-            "verdict": {"state": verdict.state, "text": verdict.text, "advice": [str(line) for line in verdict.advice]},
+            "verdict": {"state": verdict.state, "text": verdict.text, "advice": list(map(str, verdict.advice))},
             "calibration": self.calibration or self._own_calibration(),
         }
 
@@ -171,9 +177,9 @@ class ServedModel:
                 raise BmcdError("the model gives probabilities that are not numbers.")
         if answer["people"][0]["recommendations"]:
             item = answer["people"][0]["recommendations"][0]["item"]
-            self.explain(item, WARM_K, clicked=first, user=None)
+            self.explain(item, WARM_K, clicked=first)
         if self.holds_clicks:
-            self.recommend_to_user(str(self.model.clicks_.users[0]), WARM_K)
+            self.recommend_to_user(self.model.clicks_.users[0], WARM_K)
         _ = self.about, self.clusters
 
     def example_items(self) -> list[Id]:

@@ -42,8 +42,8 @@ class Slots:
     async def run(self, work: Callable[[], T], seconds: float, gone: Awaitable[Any] | None = None) -> T:
         """Return what ``work`` gives, or raise what it raises.
 
-        Raise `Problem` if too many wait, if it takes longer than ``seconds``, or if ``gone`` is done first: then the
-        caller has hung up. A question that nobody waits for is taken from the queue.
+        Raise `Problem` if too many wait, if it takes longer than ``seconds``, or if ``gone`` is done first, which
+        means that the caller has hung up. A question that nobody waits for is taken from the queue.
         """
         question = self.submit(work)
         answer = asyncio.wrap_future(question)

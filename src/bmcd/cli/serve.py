@@ -1,0 +1,149 @@
+"""`bmcd serve`: a model as an HTTP service, for machines and, on its page, for editors."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from bmcd.cli.ids import as_known
+from bmcd.cli.log_files import (
+    Delimiter,
+    Encoding,
+    IgnoreUnknown,
+    ItemColumn,
+    Layout,
+    Missing,
+    MissingRows,
+    UserColumn,
+)
+from bmcd.cli.output import say
+from bmcd.system.packages import import_optional
+from bmcd.system.progress import QUIET
+
+KEY = "BMCD_SERVE_KEY"
+LIMITS = "Limits"
+
+
+def serve(
+    model: Annotated[Path, typer.Argument(help="A model file, written by bmcd fit.")],
+    host: Annotated[str, typer.Option(help="Listen on this address; 0.0.0.0 is for all.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one.")] = 8000,
+    key_file: Annotated[
+        Path | None,
+        typer.Option(help=f"A file with the key that callers must send; by default the variable {KEY}, if set."),
+    ] = None,
+    allow_host: Annotated[
+        list[str] | None,
+        typer.Option(help="A name by which callers know this service, such as a proxy's; may be repeated."),
+    ] = None,
+    test: Annotated[
+        Path | None, typer.Option(help="Clicks it has not seen: /v1/model then tells how the promises came true.")
+    ] = None,
+    slots: Annotated[
+        int | None, typer.Option(min=1, rich_help_panel=LIMITS, help="Questions at a time; by default one a core.")
+    ] = None,
+    queue: Annotated[
+        int, typer.Option(min=1, rich_help_panel=LIMITS, help="Questions that may wait; others get status 429.")
+    ] = 128,
+    max_body: Annotated[int, typer.Option(min=1, rich_help_panel=LIMITS, help="Bytes of a request.")] = 2**20,
+    max_people: Annotated[int, typer.Option(min=1, rich_help_panel=LIMITS, help="People in a request.")] = 500,
+    max_clicks: Annotated[int, typer.Option(min=1, rich_help_panel=LIMITS, help="Clicks of a person.")] = 5_000,
+    max_k: Annotated[int, typer.Option(min=1, rich_help_panel=LIMITS, help="Recommendations for a person.")] = 200,
+    max_seconds: Annotated[
+        float, typer.Option(min=0.01, rich_help_panel=LIMITS, help="For an answer, waiting included.")
+    ] = 30.0,
+    grace: Annotated[
+        int, typer.Option(min=1, rich_help_panel=LIMITS, help="Seconds in which it ends after SIGTERM.")
+    ] = 20,
+    user_column: UserColumn = "user",
+    item_column: ItemColumn = "item",
+    delimiter: Delimiter = None,
+    encoding: Encoding = None,
+    missing: MissingRows = Missing.error,
+    ignore_unknown: IgnoreUnknown = False,
+) -> None:
+    """Serve a model over HTTP: POST /v1/recommend for machines, a page for editors at /, the addresses at /docs.
+
+    SIGHUP or POST /v1/reload loads the file again, and keeps the old model if that fails. docs/serving.md has more.
+    """
+    import_optional("fastapi", needed_by="bmcd serve", extra="serve")
+    import_optional("prometheus_client", needed_by="bmcd serve", extra="serve")
+    import_optional("uvicorn", needed_by="bmcd serve", extra="serve")
+    import_optional("httptools", needed_by="bmcd serve", extra="serve")
+    from bmcd.serve.server import serve as run
+    from bmcd.serve.settings import Limits, Settings
+
+    layout = Layout(user_column, item_column, delimiter, encoding, missing)
+    options: dict[str, Any] = {} if slots is None else {"slots": slots}
+    settings = Settings(
+        model,
+        host=host,
+        port=port,
+        key=_key(key_file),
+        queue=queue,
+        grace=grace,
+        hosts=tuple(allow_host or ()),
+        limits=Limits(max_body, max_people, max_clicks, max_k, seconds=max_seconds),
+        calibration=None if test is None else _calibration(test, layout, ignore_unknown),
+        **options,
+    )
+    with _access_log():
+        run(settings, say)
+
+
+@contextmanager
+def _access_log() -> Iterator[None]:
+    """Write a JSON object to standard error for every request, as it is; --quiet leaves them out."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(logging.Formatter("%(message)s"))
+    log = logging.getLogger("bmcd.access")
+    log.addHandler(handler)
+    log.propagate = False
+    log.setLevel(logging.WARNING if os.environ.get(QUIET) else logging.INFO)
+    try:
+        yield
+    finally:
+        log.removeHandler(handler)
+        log.propagate = True
+
+
+def _key(path: Path | None) -> str | None:
+    """The key, out of a file or the environment, without the line's end."""
+    if path is None:
+        return os.environ.get(KEY) or None
+    try:
+        return path.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise typer.BadParameter(f"{path}: the key cannot be read: {error}.", param_hint="--key-file") from error
+
+
+def _calibration(test: Path, layout: Layout, ignore_unknown: bool) -> Callable[[Any], dict[str, Any]]:
+    """A function that measures on these test clicks how the promises of a model come true."""
+    import bmcd
+
+    clicks = layout.read(test)
+
+    def measure(model: Any) -> dict[str, Any]:
+        held_out = as_known(clicks, model.clicks_with_users(), ignore_unknown)
+        k = int(held_out.per_user.max())
+        found = bmcd.evaluate(model.recommend(k, progress=False), model.clicks_, held_out, k=k)
+        calibration = found.calibration
+        assert calibration is not None  # these recommendations have probabilities
+        return {
+            "measured_on": test.name,
+            "k": k,
+            "users": found.n_users,
+            "promised": float(calibration.probability.mean()),
+            "hit_rate": found.accuracy,
+            "brier": calibration.brier,
+            "expected_calibration_error": calibration.expected_calibration_error,
+        }
+
+    return measure
