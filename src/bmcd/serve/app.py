@@ -13,7 +13,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-import bmcd
+from bmcd import __version__
 from bmcd.serve.api import Api
 from bmcd.serve.current_model import CurrentModel
 from bmcd.serve.examples import with_examples
@@ -37,7 +37,7 @@ class Service:
         self._loaded, self._when_failed = loaded, when_failed
         inner = FastAPI(
             title="bmcd",
-            version=bmcd.__version__,
+            version=__version__,
             description="Recommendations from clicks, each with the probability that it is among the next k.",
             docs_url=None,
             redoc_url=None,

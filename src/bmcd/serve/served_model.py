@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-import bmcd
+from bmcd import __version__
 from bmcd.clicks.histories import clicks_of_histories
 from bmcd.clicks.ids import texts_of
 from bmcd.errors import BmcdError, InputError, StoreError, UnknownIdError
@@ -155,7 +155,7 @@ class ServedModel:
             "hash": self.hash,
             "kind": type(self.model).__name__,
             "description": str(self.model),
-            "version": bmcd.__version__,
+            "version": __version__,
             "loaded": self.loaded.isoformat(timespec="seconds"),
             "data": {
                 "users": clicks.n_users,
