@@ -1,1 +1,1 @@
-"""The HTTP service: a model asked by machines and, on a page of its own, by editors. Needs the extra `serve`."""
+"""The HTTP service (extra `serve`): a model asked by machines, and by editors. Knows all but the command line."""
