@@ -59,6 +59,9 @@ def serve(
     max_seconds: Annotated[
         float, typer.Option(min=0.01, rich_help_panel=LIMITS, help="For an answer, waiting included.")
     ] = 30.0,
+    max_arrival: Annotated[
+        float, typer.Option(min=0.01, rich_help_panel=LIMITS, help="Seconds until a request must have arrived.")
+    ] = 10.0,
     grace: Annotated[
         int, typer.Option(min=1, rich_help_panel=LIMITS, help="Seconds in which it ends after SIGTERM.")
     ] = 20,
@@ -90,7 +93,7 @@ def serve(
         queue=queue,
         grace=grace,
         hosts=tuple(allow_host or ()),
-        limits=Limits(max_body, max_people, max_clicks, max_k, seconds=max_seconds),
+        limits=Limits(max_body, max_people, max_clicks, max_k, seconds=max_seconds, arrival_seconds=max_arrival),
         calibration=None if test is None else _calibration(test, layout, ignore_unknown),
         **options,
     )

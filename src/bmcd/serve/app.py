@@ -45,15 +45,17 @@ class Service:
             lifespan=self._lifespan,
             redirect_slashes=False,
         )
-        inner.include_router(Api(self.current, self.slots, self.metrics, settings.limits).router())
-        inner.include_router(page_router())
+        routers = (Api(self.current, self.slots, self.metrics, settings.limits).router(), page_router())
+        for router in routers:
+            inner.include_router(router)
         inner.add_api_route("/openapi.json", self._openapi, include_in_schema=False)
         inner.exception_handler(Exception)(_bug)  # the gate, which gets the exception too, writes it to the log
         inner.exception_handler(Problem)(_problem)
         inner.exception_handler(HTTPException)(_http)
         inner.exception_handler(RequestValidationError)(_validation)
         self.inner = inner
-        self.app = Gate(inner, settings, self.metrics)
+        routes = [route for router in routers for route in router.routes]
+        self.app = Gate(inner, routes, settings, self.metrics)
 
     @asynccontextmanager
     async def _lifespan(self, _: FastAPI) -> AsyncIterator[None]:

@@ -48,8 +48,8 @@ HEADERS = {
 class Gate:
     """An ASGI application around another."""
 
-    def __init__(self, app: Starlette, settings: Settings, metrics: Metrics) -> None:
-        self.app, self.settings, self.metrics = app, settings, metrics
+    def __init__(self, app: Starlette, routes: Sequence[BaseRoute], settings: Settings, metrics: Metrics) -> None:
+        self.app, self.routes, self.settings, self.metrics = app, routes, settings, metrics
         self._hosts = settings.known_hosts
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -57,7 +57,7 @@ class Gate:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        visit = _Visit(scope, send, self.app.routes)
+        visit = _Visit(scope, send, self.routes)
         try:
             headers = Headers(scope=scope)
             self._check(scope, headers)
@@ -67,6 +67,9 @@ class Gate:
             await self.app(scope, _replay(body, receive), visit.send)
         except Problem as problem:
             await visit.answer(problem, receive)
+        except asyncio.CancelledError:  # the grace time is over
+            await visit.answer(Problem(503, "The service ends. Try again when it is back."), receive)
+            raise
         except Exception:
             log.exception("a bug of the service, in request %s", visit.id)
             await visit.answer(Problem(500, BUG), receive)
