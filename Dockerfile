@@ -8,7 +8,9 @@ FROM python:${PYTHON}-slim
 WORKDIR /opt/bmcd
 COPY pyproject.toml README.md LICENSE ./
 COPY src src
-RUN pip install --no-cache-dir --disable-pip-version-check .
+# Such as [serve], or [baselines,serve].
+ARG EXTRAS=""
+RUN pip install --no-cache-dir --disable-pip-version-check ".${EXTRAS}"
 
 # Kernels compiled in advance. "generic" lets them run on other machines than the one that builds the image; leave it out
 # if both are the same, for code that is made for that processor.
