@@ -29,7 +29,7 @@ types: .venv/judges
 java:
 	@scripts/need_java.sh
 
-# The report is tested in it.
+# Report and page are tested in it, and the service with curl.
 chromium:
 	@scripts/need_chromium.sh
 
