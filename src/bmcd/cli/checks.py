@@ -26,6 +26,7 @@ EXTRA = {
     "implicit": "ALS",
     "pyspark": "SparkALS",
     "ortools": "rerank",
+    "fastapi": "serve",
 }
 LITTLE = 500e6  # bytes of memory or disk with which even the bundled data are tight
 
