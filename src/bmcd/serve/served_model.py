@@ -78,16 +78,9 @@ class ServedModel:
         ]
         return {"model": self.hash, "k": k, "people": answers}
 
-    def recommend_to_user(
-        self,
-        own: Any,
-        k: int,
-        min_probability: float | None = None,
-        items: Iterable[Id] | None = None,
-        exclude: Iterable[Id] = (),
-    ) -> dict[str, Any]:
+    def recommend_to_user(self, own: Any, k: int, min_probability: float | None = None) -> dict[str, Any]:
         """Return recommendations for a user of the model, by its own id, as `recommend` gives them."""
-        lists = self.model.lists(k, [own], self._allowed(items, exclude), n_threads=1)
+        lists = self.model.lists(k, [own], n_threads=1)
         (found,) = self._rows(lists, min_probability)
         return {"model": self.hash, "k": k, "id": _json_id(own), "recommendations": found, "unknown_items": []}
 
