@@ -12,3 +12,5 @@ for model in clusters tastes; do
     bmcd recommend "$folder/$model.bmcd" -k 5 --histories "$folder/clicks.csv" --quiet > /dev/null
     bmcd explain "$folder/$model.bmcd" 0 40 --history 3,4 --quiet > /dev/null
 done
+# The doctor checks a sum and a fit of its own, which use kernels that the commands above may not.
+bmcd doctor --quiet > /dev/null

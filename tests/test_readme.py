@@ -71,3 +71,40 @@ def test_command_line():
         done = subprocess.run([sys.executable, "-m", *command], capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
     assert Path("recommendations.csv").read_text().count("\n") == 1 + 500 * 10
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
+def test_the_calls_take_every_kind_of_frame(library, tmp_path):
+    """What the README calls, on clicks of a frame of each kind; tables come back in the same kind."""
+    import narwhals as nw
+
+    import bmcd
+
+    simulated = bmcd.simulate(60, 10, consensuses=2, alpha=6.0, mean_clicks=5.0, seed=1).clicks.at_least(4)
+    rows = {"user": simulated.users, "item": simulated.items}
+    frame = nw.from_dict(
+        {
+            name: ids.take(at).tolist()
+            for (name, ids), at in zip(rows.items(), simulated.matrix.nonzero(), strict=True)
+        },
+        backend=library,
+    ).to_native()
+    clicks = bmcd.Clicks.from_frame(frame)
+    train, test = clicks.hold_out(2, seed=0)
+    model = bmcd.BMCD(2).fit(train, draws=6, warmup=4, chains=2, seed=0, progress=False)
+    user, history = clicks.users[0].item(), train.items[:2].tolist()
+    tables = [
+        model.recommend(k=2),
+        model.cutoff_curve(test, k=2, cutoffs=[0.0, 0.3]),
+        model.recommend_for({"ann": history, "bob": []}, k=2),
+        model.memberships(),
+    ]
+    for table in tables:
+        assert nw.from_native(table).implementation.value == library
+        assert len(nw.from_native(table)) > 0
+    item = nw.from_native(tables[0]).filter(nw.col("user") == user)["item"].to_list()[0]
+    comparison = bmcd.compare({"BMCD": model, "EASE": bmcd.baselines.EASE()}, train, test, k=2, progress=False)
+    for answer in (model.explain(user=user, item=item, k=2), model.clusters_[0], model.verdict_, comparison):
+        assert str(answer)
+    assert len(nw.from_native(bmcd.rerank(model, k=2, min_exposure=3).recommendations)) > 0
+    assert bmcd.report(model, train, test, tmp_path / "report.html", k=2, rivals={}).stat().st_size > 10_000

@@ -37,7 +37,7 @@ class Page(HTMLParser):
 
     def handle_starttag(self, name, attributes):
         self.elements.append((name, dict(attributes)))
-        if name not in ("meta", "input", "br"):
+        if name not in ("meta", "input", "br", "img"):
             self.open.append(name)
         if name == "section":
             self.section = dict(attributes)["id"]

@@ -3,6 +3,7 @@
 import json
 import re
 
+import numpy as np
 import pytest
 
 import bmcd
@@ -66,13 +67,34 @@ def test_the_page_tells_which_data_and_which_day(reported, read_page, tmp_path):
     assert re.search(r"<p>\d{4}-\d\d-\d\d</p>", today)
 
 
-def test_what_can_be_looked_up_are_all_items_and_the_users_shown(reported, page):
+def test_what_can_be_looked_up_are_all_items_and_users(reported, page):
     data = json.loads(re.search(r'id="lookup">(.*?)</script>', page.text)[1])
     assert len(data["items"]) == 12
-    assert len(data["users"]) == 12
+    assert len(data["users"]) == reported.train.n_users
+    assert sorted(card for _, _, card, _ in data["users"] if card >= 0) == list(range(12))
     clicks = [clicked for _, clicked, _ in data["items"]]
     assert clicks == sorted(reported.train.per_item.tolist(), reverse=True)
     recommended = reported.model.recommend(3)
     assert sum(by_k["3"][0] for _, _, by_k in data["items"]) == len(recommended)
     hits = bmcd.evaluate(recommended, reported.train, reported.test, k=3).n_hits
     assert sum(by_k["3"][1] for _, _, by_k in data["items"]) == hits
+
+
+def test_users_without_a_card_are_looked_up_with_their_own_lists(reported, page):
+    data = json.loads(re.search(r'id="lookup">(.*?)</script>', page.text)[1])
+    recommended = reported.model.recommend(3)
+    of_user = {f"user {user}": list(frame.probability) for user, frame in recommended.groupby("user")}
+    for name, _, _, lists in data["users"]:
+        expected = of_user.get(name, [])
+        np.testing.assert_allclose(np.array(lists["3"][1::2]) / 1000, expected, atol=0.0005001)
+        assert all(0 <= place < len(data["items"]) for place in lists["3"][::2])
+
+
+def test_more_users_than_the_page_can_hold_are_left_out(reported, tmp_path, monkeypatch):
+    monkeypatch.setattr("bmcd.reporting.search.MOST_USERS", 15)
+    path = bmcd.report(reported.model, path=tmp_path / "r.html", k=2, users=reported.train.users[:2])
+    data = json.loads(re.search(r'id="lookup">(.*?)</script>', path.read_text("utf-8"))[1])
+    assert len(data["users"]) == 15
+    assert [card for _, _, card, _ in data["users"][:3]] == [0, 1, -1]
+    clicked = [n for _, n, card, _ in data["users"] if card < 0]
+    assert clicked == sorted(clicked, reverse=True)

@@ -43,6 +43,10 @@ def report(
     title: Annotated[str, typer.Option(help="The heading.")] = "What is recommended, and how good it is",
     data: Annotated[str, typer.Option(help="What the data are called, below the heading.")] = "",
     rivals: Annotated[bool, typer.Option(help="Compare with other methods, untuned.")] = True,
+    items: Annotated[
+        Path | None,
+        typer.Option(help="Links and pictures of items: a file with the columns item, link, image; see the docs."),
+    ] = None,
     popular: Annotated[
         int | None, typer.Option(min=1, help="How many items are popular, not rare; by default a fifth.")
     ] = None,
@@ -61,11 +65,11 @@ def report(
     Without --test it leaves out what needs clicks kept aside: accuracy, cut-offs, other methods.
     """
     options: Any = {"k": _read_numbers(k), "n_popular": popular, "seed": seed, "n_threads": threads}
-    options |= {"title": title, "data": data}
+    options |= {"title": title, "data": data, "items": items}
     wanted = [user for text in users or [] for user in ids_in(text)]
     if users and not wanted:
         raise typer.BadParameter("--user has no ids in it.")
-    target = check_output(output, SUFFIXES, [model, test, before])
+    target = check_output(output, SUFFIXES, [model, test, before, items])
     import bmcd
 
     fitted = bmcd.load(model)

@@ -96,9 +96,9 @@ def read_clicks(
     wanted = {"user": user, "item": item, "title_column": title_column, "time_column": time_column}
     names = {argument: name for argument, name in wanted.items() if name is not None}
     file, steps = os.fsdecode(path), list[str]()
-    with _located(file):
+    with located(file):
         check_columns(wanted, titles)
-        if (usual := _usual_delimiter(file, delimiter)) is None:
+        if (usual := usual_delimiter(file, delimiter)) is None:
             frame = read_parquet(file, lambda have: names)
             rows = complete(rows_of_frame(frame, user, item, time_column, title_column, missing))
         else:
@@ -111,7 +111,7 @@ def read_clicks(
     if not isinstance(titles, (str, os.PathLike)):
         return clicks.with_titles(titles, item=title_item, title=title, usual=item)
     file = os.fsdecode(titles)
-    with _located(file):
+    with located(file):
         steps = []
 
         def columns(have: list[str]) -> dict[str, str]:
@@ -119,7 +119,7 @@ def read_clicks(
             steps[:] = found
             return {"title_item": own, "title": text}
 
-        if (usual := _usual_delimiter(file, delimiter)) is None:
+        if (usual := usual_delimiter(file, delimiter)) is None:
             frame = read_parquet(file, columns)
             own, text = frame.column_names
             return clicks.with_titles(frame, item=own, title=text).with_steps(*steps)
@@ -128,7 +128,7 @@ def read_clicks(
         return clicks.with_steps(*(f"titles: {step}" for step in table.steps), *steps).with_titles(found)
 
 
-def _usual_delimiter(file: str, given: str | None) -> str | None:
+def usual_delimiter(file: str, given: str | None) -> str | None:
     """Return what the extension of a text file says to be its delimiter, or None for parquet."""
     if given is not None and (len(given) != 1 or given in '"\r\n\0'):
         raise ClicksError(f"the delimiter must be one character, not {given!r}.")
@@ -144,7 +144,7 @@ def _usual_delimiter(file: str, given: str | None) -> str | None:
 
 
 @contextmanager
-def _located(file: str) -> Iterator[None]:
+def located(file: str) -> Iterator[None]:
     """Name the file in errors that do not know it."""
     try:
         yield

@@ -13,7 +13,7 @@ from bmcd.reporting.results import Results, ResultsForK
 from bmcd.reporting.search import search_box, search_data
 from bmcd.reporting.sentences import n_groups
 from bmcd.reporting.svg import inline_svg
-from bmcd.system.markup import Html, escape, tag
+from bmcd.system.markup import Html, escape, tag, title_tag
 
 # A light must not be told by its colour alone.
 LAMPS = {"good": "✓ ", "look": "! ", "bad": "✕ ", "none": ""}
@@ -32,6 +32,19 @@ def for_each_k(results: Results, make: Callable[[ResultsForK], Any]) -> list[Htm
     """Return what ``make`` gives for each k; the page shows the first, and scripts let the reader pick another."""
     views = [(for_k.k, make(for_k)) for for_k in results.by_k]
     return [tag("div", body, cls="view", data_k=k, hidden=place > 0) for place, (k, body) in enumerate(views)]
+
+
+def item_tag(results: Results, column: int) -> Html:
+    """Return the title of an item, with its link and its picture if it has them."""
+    title = title_tag(results.titles[column])
+    if results.pages is None:
+        return title
+    if link := results.pages.links.get(column):
+        title = tag("a", title, href=link, rel="noopener noreferrer", target="_blank")
+    if picture := results.pages.pictures.get(column):
+        image = tag("img", src=picture, alt="", loading="lazy", width=40, height=40, referrerpolicy="no-referrer")
+        title = tag("span", image, title, cls="pictured")
+    return title
 
 
 def captioned(figure: Figure, name: str, caption: str) -> Html:
@@ -55,7 +68,13 @@ def make_page(results: Results, title: str, about: str, sections: Sequence[Secti
     files = {name: _file(f"report.{name}").strip() for name in ("css", "js")}
     # The parts are put in once; a "$" in them means nothing.
     return Template(_file("template.html")).substitute(
-        files, title=escape(title), body=header + bar + main + search_data(results)
+        files,
+        title=escape(title),
+        body=header + bar + main + search_data(results),
+        # Without pictures the page may fetch nothing at all.
+        images="data:"
+        if results.pages is None or not results.pages.pictures
+        else "data: http: https: 'self' file:",
     )
 
 

@@ -26,16 +26,32 @@
   const lookup = JSON.parse(byId("lookup").textContent);
   const find = byId("find"), found = byId("found"), fact = byId("fact");
   const counted = (n, word) => n.toLocaleString("en") + " " + word + (n === 1 ? "" : "s");
-  const tellItem = ([title, clicks, byK]) => {
+  const kOf = (byK) => {
     const chosen = all("input[name=k]").find((choice) => choice.checked);
-    const k = chosen ? chosen.value : Object.keys(byK)[0];
+    return chosen ? chosen.value : Object.keys(byK)[0];
+  };
+  const tellItem = ([title, clicks, byK]) => {
+    const k = kOf(byK);
     const [n, hits] = byK[k];
     const hit = hits === null ? "" : ", " + counted(hits, "hit");
     fact.textContent = title + ": clicked by " + counted(clicks, "user") + "; recommended to " + counted(n, "user") +
       hit + " (k = " + k + ").";
     fact.hidden = false;
   };
-  const showUser = (place) => {
+  const tellUser = (name, clicks, byK) => {
+    const k = kOf(byK), told = [];
+    for (let i = 0; i < byK[k].length; i += 2) {
+      told.push(lookup.items[byK[k][i]][0] + " (" + Math.round(byK[k][i + 1] / 10) + " %)");
+    }
+    fact.textContent = name + ", " + counted(clicks, "click") + ". Recommended (k = " + k + "): " +
+      (told.join(", ") || "nothing") + ".";
+    fact.hidden = false;
+  };
+  const showUser = ([name, clicks, place, lists]) => {
+    if (place < 0) {
+      tellUser(name, clicks, lists);
+      return;
+    }
     person.value = String(place);
     showPerson();
     byId("users").scrollIntoView();
@@ -43,7 +59,7 @@
   find.addEventListener("input", () => {
     const wanted = find.value.trim().toLowerCase();
     const matches = (text) => wanted && text.toLowerCase().includes(wanted);
-    const choices = lookup.users.flatMap((name, place) => (matches(name) ? [[name, () => showUser(place)]] : []))
+    const choices = lookup.users.flatMap((user) => (matches(user[0]) ? [[user[0], () => showUser(user)]] : [])).slice(0, 6)
       .concat(lookup.items.flatMap((item) => (matches(item[0]) ? [[item[0], () => tellItem(item)]] : []))).slice(0, 8);
     found.replaceChildren(...choices.map(([text, act]) => {
       const line = document.createElement("li"), button = document.createElement("button");

@@ -31,6 +31,7 @@ def report(
     title: str = "What is recommended, and how good it is",
     data: str = "",
     date: str | None = None,
+    items: Any = None,
     n_popular: int | None = None,
     seed: int = 0,
     n_threads: int | None = None,
@@ -68,6 +69,10 @@ def report(
         The heading of the page.
     data, date
         What the data are called, and the day that is told; by default no name, and today.
+    items
+        Links and pictures of items: a frame, or a file such as that of the titles, with the items in the column
+        "item" or in the first one, links in "link" or "url", pictures in "image" or "picture". Addresses must be
+        http, https or relative. Pictures are fetched when they come into view; all else works offline.
     n_popular
         As in `evaluate`.
     seed
@@ -88,7 +93,7 @@ def report(
     if path.suffix.lower() not in SUFFIXES:
         raise InputError(f"{path}: a report is an HTML file, so its name must end in .html.")
     target = check_writable(path)
-    options: Any = {"n_popular": n_popular, "seed": seed, "n_threads": n_threads}
+    options: Any = {"items": items, "n_popular": n_popular, "seed": seed, "n_threads": n_threads}
     with counting(progress, "report", 100) as show:
         results = gather_results(
             model, train, test, k, rivals, users, **options, show_share=lambda share: show(round(65 * share))

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from bmcd.clicks.item_pages import ItemPages, read_item_pages
 from bmcd.clicks.table import Clicks
 from bmcd.errors import InputError, InputTypeError
 from bmcd.evaluation import Calibration, Comparison, Evaluation, Interval, ItemCounts, compare
@@ -122,6 +123,8 @@ class Results:
     examples: tuple[ExampleUser, ...]
     changes: Changes | None = None
     """What changed since another model; None if there is only one."""
+    pages: ItemPages | None = None
+    """Links and pictures of items, if there are some."""
 
     @cached_property
     def titles(self) -> list[str]:
@@ -162,6 +165,7 @@ def gather_results(
     rivals: Mapping[str, Any] | None = None,
     users: Iterable[Any] | None = None,
     *,
+    items: Any = None,
     n_popular: int | None = None,
     seed: int = 0,
     n_threads: int | None = None,
@@ -170,6 +174,7 @@ def gather_results(
     """Return everything that a report tells; see `bmcd.report`. ``show_share`` is told which share is done."""
     model, older = read_models(model)
     clicks = _check_clicks(model, train, test)
+    pages = None if items is None else read_item_pages(items, clicks)
     ks = choose_k(model, k)
     popular = count_popular(n_popular, clicks.n_items)
     name, made_of = type(model).__name__, dict(model.models_) if isinstance(model, Blend) else {}
@@ -185,8 +190,8 @@ def gather_results(
     for number in ks:
         lists = model.lists(number, n_threads=n_threads, progress=False)
         if test is None:
-            items = ItemCounts.of(clicks, lists.items[lists.items >= 0], np.array([], np.int64), popular)
-            by_k.append(ResultsForK(name, number, lists, items))
+            item_counts = ItemCounts.of(clicks, lists.items[lists.items >= 0], np.array([], np.int64), popular)
+            by_k.append(ResultsForK(name, number, lists, item_counts))
         else:
             compared = compare(models, clicks, test, number, seed=seed, n_popular=popular, progress=False)
             evaluation = compared.entries[name].evaluation
@@ -200,7 +205,7 @@ def gather_results(
         now = {for_k.k: for_k.lists for for_k in by_k}
         changes = find_changes(older[:2], older[2], model, test, now, seed)
     named = (tuple(others), parts, is_default, not_run) if test is not None else ((), {}, is_default, {})
-    return Results(model, clicks, test, tuple(by_k), *named, popular, examples, changes)
+    return Results(model, clicks, test, tuple(by_k), *named, popular, examples, changes, pages)
 
 
 def default_rivals() -> tuple[dict[str, Any], dict[str, str]]:

@@ -28,6 +28,12 @@ def section(results: Results) -> Section:
         ("items without clicks", f"{numbers.n_items_without_clicks:,}"),
         ("repeated clicks, counted once", f"{numbers.n_repeated:,}"),
     ]
+    if results.pages is not None:
+        rows.append(
+            ("items with a link, with a picture", f"{len(results.pages.links):,}, {len(results.pages.pictures):,}")
+        )
+        if results.pages.n_refused:
+            rows.append(("addresses left out: not http, https or relative", f"{results.pages.n_refused:,}"))
     if test is not None:
         n_kept, n_users = n_test_clicks(results), len(results.test_clicks)
         texts.append(

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from bmcd import plots
 from bmcd.clusters.summary import RankedItem
-from bmcd.reporting.page import Section, captioned
+from bmcd.reporting.page import Section, captioned, item_tag
 from bmcd.reporting.results import Results
 from bmcd.reporting.sentences import counted, group_word, percent
-from bmcd.system.markup import Html, bullets, paragraphs, table, tag, title_tag
+from bmcd.system.markup import Html, bullets, paragraphs, table, tag
 
 MOST_ITEMS = 5
 # More groups than this are there for those who ask.
@@ -30,10 +30,10 @@ def section(results: Results) -> Section | None:
     if results.grouping is None:
         return None
     clusters, word = results.grouping.clusters_, group_word(results)
-    titles = dict(zip(results.clicks.items.tolist(), results.titles, strict=True))
+    columns = {item: column for column, item in enumerate(results.clicks.items.tolist())}
 
     def list_items(ranked: Sequence[RankedItem]) -> Html:
-        return bullets(title_tag(titles[each.item]) for each in ranked[:MOST_ITEMS])
+        return bullets(item_tag(results, columns[each.item]) for each in ranked[:MOST_ITEMS])
 
     cards, rows = [], []
     for c in clusters:

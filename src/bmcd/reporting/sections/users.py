@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from bmcd.reporting.example_users import ExampleUser
-from bmcd.reporting.page import Section, for_each_k
+from bmcd.reporting.page import Section, for_each_k, item_tag
 from bmcd.reporting.results import Results, ResultsForK
 from bmcd.reporting.sentences import counted, group_word, percent
 from bmcd.system.markup import Html, bullets, short_title, table, tag, title_tag
@@ -33,8 +33,8 @@ def section(results: Results) -> Section:
 
 
 def _card(results: Results, user: ExampleUser, place: int, highest: float) -> Html:
-    titles, n_clicks = results.titles, len(user.clicked)
-    clicked: list[Any] = [title_tag(titles[column]) for column in user.clicked[:MOST_CLICKS]]
+    n_clicks = len(user.clicked)
+    clicked: list[Any] = [item_tag(results, column) for column in user.clicked[:MOST_CLICKS]]
     clicked += [f"and {n_clicks - MOST_CLICKS:,} more"] if n_clicks > MOST_CLICKS else []
     text = f"{counted(n_clicks, 'click')} to learn from."
     word = group_word(results)
@@ -48,7 +48,7 @@ def _card(results: Results, user: ExampleUser, place: int, highest: float) -> Ht
 
 
 def _recommended(results: Results, for_k: ResultsForK, user: ExampleUser, highest: float) -> list[Any]:
-    lists, titles = for_k.lists, results.titles
+    lists = for_k.lists
     columns = (lists.items, lists.values["probability"], lists.values["mcse"])
     rows, n_hits = [], 0
     for item, p, error in zip(*(column[user.row].tolist() for column in columns), strict=True):
@@ -59,7 +59,7 @@ def _recommended(results: Results, for_k: ResultsForK, user: ExampleUser, highes
         number = percent(p) + (f" ± {100 * error:.1f}" if math.isfinite(error) else "")
         bar = tag("span", style=f"width: {100 * p / highest:.1f}%", cls="hit" if hit else None)
         mark = tag("strong", " ✓ hit") if hit else None
-        rows.append((title_tag(titles[item]), [tag("span", bar, cls="bar"), number, mark]))
+        rows.append((item_tag(results, item), [tag("span", bar, cls="bar"), number, mark]))
     if not rows:
         return [tag("h4", "Recommended"), tag("p", "Nothing: everything is clicked already.")]
     heading = tag("h4", f"Recommended (k = {for_k.k})")
