@@ -65,7 +65,8 @@ def requests_of(model: Path) -> list[bytes]:
     for user in range(min(500, clicks.n_users)):
         own = clicks.items[clicks.matrix.indices[clicks.matrix.indptr[user] : clicks.matrix.indptr[user + 1]]]
         body = json.dumps({"people": [{"clicked": own[: max(1, own.size // 2)].tolist()}], "k": 10}).encode()
-        head = f"POST /v1/recommend HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
+        head = "POST /v1/recommend HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
+        head += f"content-length: {len(body)}\r\n\r\n"
         out.append(head.encode() + body)
     return out
 
