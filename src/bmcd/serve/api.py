@@ -80,7 +80,9 @@ class Api:
             )
 
         @routes.get(
-            "/v1/users/{user}/recommendations", responses={200: {"model": UserRecommended}, **PROBLEMS}, tags=["ask"]
+            "/v1/users/{user}/recommendations",
+            responses={200: {"model": UserRecommended}, **PROBLEMS},
+            tags=["ask"],
         )
         async def recommend_to_user(request: Request, user: str, query: Annotated[UserQuery, Query()]) -> Response:
             """Recommend to a user of the model, where the model holds the clicks it was fitted to."""

@@ -27,6 +27,17 @@ function fill(element, attributes, children) {
 /** Return what an item is called: its title, or else its id. */
 export const nameOf = (item) => String(item.title ?? item.item);
 
+const LONGEST = 120; // characters of a name that are shown
+const FULL = 2000; // and those of what is shown when one points at it
+
+/** Return an element with what an item is called: too long a name is cut, but whole when one points at it. */
+export function nameElement(item, longest = LONGEST) {
+  const name = nameOf(item);
+  const letters = [...name.slice(0, 2 * longest + 2)];
+  const shown = letters.length > longest ? `${letters.slice(0, longest).join("")}…` : name;
+  return isolated(shown, { title: name.slice(0, FULL) });
+}
+
 /** Return text as an element whose direction of writing does not reach what stands around it. */
 export const isolated = (text, attributes = {}) => make("bdi", attributes, String(text));
 

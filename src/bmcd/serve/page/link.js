@@ -9,10 +9,10 @@ export function readLink(text = location.hash) {
     const value = Number(given.get(name) ?? NaN);
     return Number.isInteger(value) && value >= least && value <= most ? value : otherwise;
   };
-  const people = LETTERS.map((letter) => ({
-    user: given.get(`${letter}-user`),
-    clicked: [...new Set(given.getAll(letter))],
-  }));
+  const people = LETTERS.map((letter) => {
+    const user = given.get(`${letter}-user`);
+    return { user, clicked: user === null ? [...new Set(given.getAll(letter))] : [] };
+  });
   const two = given.get("people") === "2";
   return { k: number("k", 1, 10_000, 10), cut: number("cut", 0, 100, 0), people: two ? people : people.slice(0, 1) };
 }

@@ -11,7 +11,9 @@ import { forgetClusters } from "./why.js";
 
 const STEPS = [1, 3, 5, 10, 20];
 const EXPLAIN_PAUSE = 150; // milliseconds for which a slider stands still before open explanations follow
-const view = { k: 10, cut: 0, steps: STEPS, people: [], model: null };
+// Milliseconds for which a model is kept on the page, even if several answer in turn behind one address.
+const RELOAD_PAUSE = 5000;
+const view = { k: 10, cut: 0, steps: STEPS, people: [], model: null, since: 0 };
 
 /** Show the lists that are there for the k and the cut-off on the screen; nothing is asked of the service. */
 function show() {
@@ -51,15 +53,14 @@ function setSteps() {
 
 function addPerson(start) {
   const person = new Person(LETTERS[view.people.length], {
-    start,
-    users: view.model.data.holds_clicks,
-    changed: keepLink,
+    ...{ view, start, users: view.model.data.holds_clicks, changed: keepLink },
     answered: (answer) => {
-      if (answer && answer.model !== view.model.hash) reloaded();
+      const isOther = answer.model !== view.model.hash && Date.now() - view.since > RELOAD_PAUSE;
+      if (isOther) reloaded();
       else show();
+      return !isOther;
     },
   });
-  person.view = view;
   view.people.push(person);
   $("people").append(person.element);
   const two = view.people.length === 2;
@@ -92,6 +93,7 @@ async function restore() {
 async function reloaded() {
   forget();
   forgetClusters();
+  view.since = Date.now();
   await busyWith(async () => {
     view.model = await ask("v1/model");
     showAbout(view.model);

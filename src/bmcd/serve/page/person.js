@@ -27,12 +27,13 @@ const pathOf = (user, k) => `v1/users/${encodeURIComponent(user.toWellFormed?.()
 
 /** A person, and the part of the page that shows them. */
 export class Person {
-  constructor(letter, { changed, answered, users, start }) {
+  constructor(letter, { view, changed, answered, users, start }) {
     this.letter = letter;
     this.user = start.user;
     this.clicked = start.clicked.map((item) => (typeof item === "object" ? item : { item, title: null }));
-    this.changed = changed;
-    this.answered = answered;
+    this.view = view;
+    this.changed = changed; // is called when somebody else is shown,
+    this.answered = answered; // and this with every answer; it returns whether the answer can be used
     this.unknown = new Set();
     this.lists = new Map(); // by k
     this.picker = new Picker(letter, {
@@ -79,6 +80,7 @@ export class Person {
   edit(clicked) {
     this.user = null;
     this.clicked = clicked;
+    this.showWho();
     this.changed();
     return this.update();
   }
@@ -111,9 +113,10 @@ export class Person {
           const answer = await this.recommendations(size, mine.signal);
           if (mine.signal.aborted) return;
           this.lists.set(size, answer);
-          if (size === k) await this.arrived(answer, mine.signal);
+          if (size === k) this.arrived(answer);
+          if (!this.answered(answer)) return;
         }
-        this.answered();
+        await this.addTitles(mine.signal);
       } catch (error) {
         if (error.name === "AbortError") return;
         if (!(error instanceof Problem)) throw error;
@@ -138,17 +141,15 @@ export class Person {
   }
 
   /** Show the first answer for these clicks. */
-  async arrived(answer, signal) {
+  arrived(answer) {
     this.fail(null);
     if (this.user !== null && answer.clicked) this.clicked = answer.clicked.map((item) => ({ item, title: null }));
     this.unknown = new Set(answer.unknown_items.map(String));
     this.element.removeAttribute("aria-busy");
     this.showWho();
-    this.answered(answer);
     const first = answer.recommendations[0];
     const most = first ? ` First: ${nameOf(first)}, ${percent(first.probability)}.` : "";
     announce(`Person ${this.letter.toUpperCase()}: ${count(answer.recommendations.length, "recommendation")}.${most}`);
-    await this.addTitles(signal);
   }
 
   /** Get the titles of clicks that came with a link, or from a user of the model. */
@@ -166,7 +167,7 @@ export class Person {
 
   showWho() {
     this.picker.show(this.clicked, this.unknown);
-    this.who.hidden = this.user === null && this.clicked.length > 0;
+    this.who.hidden = !this.problem.hidden || (this.user === null && this.clicked.length > 0);
     if (this.user === null) this.who.textContent = "Nothing clicked yet: this is what a stranger is likely to click.";
     else this.who.replaceChildren("User ", isolated(this.user), " of the model. Change the clicks to see what if.");
   }

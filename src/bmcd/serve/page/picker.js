@@ -1,6 +1,6 @@
 // A field to search for items, and the items that were picked.
 
-import { announce, count, isolated, isolatedText, make, nameOf } from "./elements.js";
+import { announce, count, isolatedText, make, nameElement, nameOf } from "./elements.js";
 import { ask, Problem } from "./service.js";
 
 const PAUSE = 120; // milliseconds after the last letter
@@ -41,6 +41,7 @@ export class Picker {
   /** Show these items as picked; `unknown` ones are marked. */
   show(items, unknown) {
     this.items = items;
+    const focused = [...this.chips.querySelectorAll("button")].indexOf(document.activeElement);
     this.chips.replaceChildren(
       ...items.map((item, place) => {
         const strange = unknown.has(String(item.item));
@@ -48,20 +49,26 @@ export class Picker {
         const remove = { type: "button", "aria-label": label, click: () => this.remove(place) };
         return make(
           "li",
-          { class: strange ? "unknown" : null, title: nameOf(item).slice(0, 1000) },
-          isolated(nameOf(item)),
+          { class: strange ? "unknown" : null },
+          nameElement(item),
           strange ? make("span", { class: "note" }, "not known to the model") : null,
           make("button", remove, "×"),
         );
       }),
     );
     this.chips.hidden = items.length === 0;
+    if (focused >= 0) this.focusOn(focused);
   }
 
   remove(place) {
     const item = this.items[place];
     this.removed(item);
     announce(`${nameOf(item)} removed.`);
+    this.focusOn(place);
+  }
+
+  /** Give the focus to the button at this place, the last one, or the field. */
+  focusOn(place) {
     const buttons = this.chips.querySelectorAll("button");
     (buttons[Math.min(place, buttons.length - 1)] ?? this.input).focus();
   }
@@ -101,7 +108,7 @@ export class Picker {
       make(
         "li",
         { id: `${this.list.id}-${place}`, role: "option", "aria-selected": "false", click: () => this.pick(place) },
-        isolated(nameOf(item), { title: nameOf(item).slice(0, 1000) }),
+        nameElement(item),
         item.clicks === null ? null : make("span", { class: "note" }, count(item.clicks, "click")),
       ),
     );

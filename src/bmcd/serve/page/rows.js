@@ -1,6 +1,6 @@
 // The list of one person: a row for each item, with a bar for its probability and how sure that is.
 
-import { count, draw, isolated, isolatedText, make, nameOf, percent } from "./elements.js";
+import { count, draw, isolatedText, make, nameElement, nameOf, percent } from "./elements.js";
 import { busyWith, Problem } from "./service.js";
 import { whyOf } from "./why.js";
 
@@ -43,6 +43,8 @@ export class Rows {
   constructor(person) {
     this.person = person;
     this.open = new Set(); // items whose explanation is shown
+    this.isResting = false; // while a slider moves, explanations wait
+    this.later = [];
     this.list = make("ol", { class: "rows" });
     this.summary = make("p", { class: "note summary" });
     this.element = make("div", { class: "recommended" }, this.summary, this.list);
@@ -52,6 +54,7 @@ export class Rows {
   show(recommendations, { k = 0, cut = 0, scale = 1, shared = new Set() } = {}) {
     const focused = this.list.contains(document.activeElement) ? document.activeElement.dataset.item : null;
     const kept = recommendations.filter((row) => row.probability >= cut);
+    this.later = [];
     this.list.replaceChildren(
       ...kept.map((row) => this.row(row, k, scale, cut, shared.has(String(row.item)))),
     );
@@ -85,8 +88,8 @@ export class Rows {
       make(
         "span",
         { class: "title" },
-        isolated(nameOf(row), { title: nameOf(row).slice(0, 1000) }),
-        isShared ? make("span", { class: "both" }, "both") : null,
+        nameElement(row),
+        isShared ? [" ", make("span", { class: "both" }, "both")] : [],
       ),
       barOf(row, scale, cut),
       value,
@@ -97,14 +100,32 @@ export class Rows {
     return element;
   }
 
-  async toggle(row, k, button, why, open = why.hidden) {
+  /** Ask for no explanation until `follow` is called: k is being moved. */
+  rest() {
+    this.isResting = true;
+  }
+
+  /** Explain the open rows for the k that was chosen. */
+  follow() {
+    this.isResting = false;
+    for (const explain of this.later.splice(0)) explain();
+  }
+
+  toggle(row, k, button, why, open = why.hidden) {
     const item = String(row.item);
     why.hidden = !open;
     button.setAttribute("aria-expanded", String(open));
-    if (!open) return this.open.delete(item);
-    this.open.add(item);
+    if (open) this.open.add(item);
+    else this.open.delete(item);
+    if (!open) return;
     why.replaceChildren(make("p", { class: "note" }, "Asking …"));
-    await busyWith(async () => {
+    const explain = () => this.explain(row, k, why);
+    if (this.isResting) this.later.push(explain);
+    else explain();
+  }
+
+  explain(row, k, why) {
+    return busyWith(async () => {
       try {
         why.replaceChildren(...(await whyOf(await this.person.explanation(row.item, k))));
       } catch (error) {

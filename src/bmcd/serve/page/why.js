@@ -1,10 +1,11 @@
 // Why an item has the probability it has: tastes, clusters or models, and what each adds.
 
-import { count, draw, isolated, make, percent } from "./elements.js";
+import { count, draw, isolated, make, nameElement, percent } from "./elements.js";
 import { ask, Problem } from "./service.js";
 
 const SHOWN = 5;
-const TOP = 3;
+const TOP = 3; // items by which a cluster is known
+const SHORT = 40; // characters of their names
 let summaries = null;
 
 /** Forget what the clusters are like: another model answers now. */
@@ -31,7 +32,7 @@ export async function whyOf(answer) {
   // With several parts that have clusters, their numbers do not say which is meant.
   const known = parts.length === 1 ? await clusters() : new Map();
   return [
-    make("p", {}, "Each model says how much likelier than this person's average item it is; the factors multiply."),
+    make("p", {}, "Each model raises or lowers its rate against that of the person's average item; the factors multiply."),
     make("ul", { class: "parts" }, answer.models.map(factorOf)),
     ...parts.flatMap(([name, part]) => [
       make("h3", {}, isolated(name), ` alone: ${percent(part.probability)}`),
@@ -41,8 +42,8 @@ export async function whyOf(answer) {
 }
 
 function factorOf({ model, place, factor }) {
-  const words = factor === null ? "" : ` ${factor.toFixed(factor < 10 ? 1 : 0)} times as likely as the average item.`;
-  return make("li", {}, make("b", {}, isolated(model)), ` has it at rank ${place}:${words}`);
+  const words = `${factor > 1 ? "raises its rate" : "lowers its rate to"} ${factor.toPrecision(2)} times.`;
+  return make("li", {}, make("b", {}, isolated(model)), ` has it at rank ${place}: `, words);
 }
 
 /** Return the tastes or clusters of an explanation, the largest first; small ones in one line. */
@@ -68,7 +69,7 @@ function partOf(one, kind, known, scale) {
       : `The person belongs to it with ${percent(one.membership, 0)}; it has the item at rank ${one.rank.toFixed(0)} ` +
         `(${one.rank_interval.map((value) => value.toFixed(0)).join(" to ")}): ${percent(one.probability)} there.`;
   const top = (summary?.top ?? []).slice(0, TOP);
-  const likes = top.flatMap((item, place) => [place ? ", " : "", isolated(item.title ?? item.item)]);
+  const likes = top.flatMap((item, place) => [place ? ", " : "", nameElement(item, SHORT)]);
   return make(
     "li",
     {},
