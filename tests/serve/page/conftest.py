@@ -38,9 +38,7 @@ class Service:
         self.address, self.path, self.key = address, path, key
 
     def ask(self, path, body=None):
-        headers = {"Content-Type": "application/json"} | (
-            {"Authorization": f"Bearer {self.key}"} if self.key else {}
-        )
+        headers = {"Content-Type": "application/json", "Authorization": f"Bearer {self.key}"}
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(self.address + path, data, headers)
         with urllib.request.urlopen(request, timeout=PATIENCE) as answer:
@@ -92,13 +90,12 @@ def models(tmp_path_factory):
     clicks = bmcd.Clicks.from_matrix(simulated.matrix, users=users, items=ITEMS)
     clicks = clicks.with_titles(dict(zip(ITEMS, TITLES, strict=True)))
     few = {"draws": 8, "warmup": 8, "chains": 2, "seed": 3, "progress": False}
+    shorter = {"draws": 4, "warmup": 4, "chains": 2}
     blend = bmcd.Blend({"Tastes": bmcd.Tastes(2), "EASE": bmcd.baselines.EASE()}, folds=2)
     fitted = {
         "BMCD": bmcd.BMCD(2).fit(clicks, **few),
         "Tastes": bmcd.Tastes(3).fit(clicks, **few),
-        "Blend": blend.fit(
-            clicks, seed=3, progress=False, fit_options={"Tastes": {"draws": 4, "warmup": 4, "chains": 2}}
-        ),
+        "Blend": blend.fit(clicks, seed=3, progress=False, fit_options={"Tastes": shorter}),
     }
     for name, model in fitted.items():
         model.save(folder / f"{name}.bmcd")

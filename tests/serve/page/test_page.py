@@ -108,6 +108,7 @@ def test_moving_k_and_the_cut_off_asks_nothing(tab, service):
     assert f"{10 - len(left)} other" in tab.texts(".summary")[0]
     tab.one("#cut").send_keys("\ue010")
     assert shown(tab) == []
+    assert tab.texts(".summary") == ["No item reaches the cut-off of 100 %: 10 items are below it."]
     assert tab.run("return performance.getEntriesByType('resource').map(entry => entry.name)") == []
     assert tab.complaints() == []
 
@@ -255,8 +256,9 @@ def test_titles_are_never_markup(tab, service):
     assert tab.run("return document.querySelectorAll('main :is(img, script, iframe, b img)').length") == 0
     outside = tab.run(
         "const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT); let found = [], node;"
-        "while ((node = walker.nextNode())) if (/\\u202e/.test(node.data) && !node.parentElement.closest('bdi, #said'))"
-        " found.push(node.data); return found"
+        "while ((node = walker.nextNode()))"
+        " if (/\\u202e/.test(node.data) && !node.parentElement.closest('bdi, #said')) found.push(node.data);"
+        "return found"
     )
     assert outside == []  # what turns the direction of writing round stays in its place
     assert tab.browser.title == "What will they click next?"
@@ -275,11 +277,9 @@ def test_nothing_sticks_out_and_all_can_be_read(tab, service, width, scheme):
     tab.wait()
     assert tab.run("return document.documentElement.scrollWidth") <= width
     style = "return getComputedStyle(document.querySelector(arguments[0]))[arguments[1]]"
-    assert (
-        tab.run(style, "body", "backgroundColor")
-        == {"light": "rgb(255, 255, 255)", "dark": "rgb(22, 24, 27)"}[scheme]
-    )
-    assert tab.run(style, "body", "color") == {"light": "rgb(29, 29, 31)", "dark": "rgb(232, 232, 234)"}[scheme]
+    paper, ink = {"light": (255, 29), "dark": (22, 232)}[scheme]
+    assert tab.run(style, "body", "backgroundColor").startswith(f"rgb({paper}, ")
+    assert tab.run(style, "body", "color").startswith(f"rgb({ink}, ")
     assert tab.run(style, ".recommended", "transitionDuration") == "0s"
     beside = tab.run(
         "const [a, b] = ['a', 'b'].map(x => document.getElementById(`person-${x}`).getBoundingClientRect());"

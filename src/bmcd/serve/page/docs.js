@@ -74,6 +74,7 @@ class Route {
     const id = `${this.id}-${parameter.name}`;
     const input = make("input", { id, autocomplete: "off", spellcheck: "false", input: () => this.showCurl() });
     input.value = [parameter.example ?? ""].flat().join(", ");
+    input.required = parameter.required ?? false; // a model without clicks has no user for an example
     return { parameter, input, label: make("label", { for: id }, make("code", {}, parameter.name)) };
   }
 
@@ -117,7 +118,7 @@ class Route {
       if (parameter.in === "path") path = path.replace(`{${parameter.name}}`, encodeURIComponent(input.value));
       else for (const value of values) query.append(parameter.name, value);
     }
-    return query.size ? `${path}?${query}` : path;
+    return String(query) ? `${path}?${query}` : path;
   }
 
   showCurl() {

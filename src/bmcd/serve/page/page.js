@@ -66,7 +66,6 @@ function addPerson(start) {
   const two = view.people.length === 2;
   $("people").classList.toggle("two", two);
   $("compare").textContent = two ? "Show one person" : "Compare with a second person";
-  $("compare").setAttribute("aria-pressed", String(two));
   return person;
 }
 
@@ -74,7 +73,6 @@ function removePerson() {
   view.people.pop().remove();
   $("people").classList.remove("two");
   $("compare").textContent = "Compare with a second person";
-  $("compare").setAttribute("aria-pressed", "false");
 }
 
 /** Show what the address asks for. */

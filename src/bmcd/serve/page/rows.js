@@ -38,6 +38,14 @@ function barOf(row, scale, cut) {
   );
 }
 
+function summaryOf(kept, left, cut, scale) {
+  if (!kept && !left) return "Nothing is left to recommend.";
+  const limit = `the cut-off of ${percent(cut, 0)}`;
+  if (!kept) return `No item reaches ${limit}: ${count(left, "item is", "items are")} below it.`;
+  const below = left ? `; ${count(left, "other")} below ${limit}` : "";
+  return `${count(kept, "item")} recommended${below}. A full bar is ${percent(scale, 0)}.`;
+}
+
 /** The rows of one person. */
 export class Rows {
   constructor(person) {
@@ -58,11 +66,7 @@ export class Rows {
     this.list.replaceChildren(
       ...kept.map((row) => this.row(row, k, scale, cut, shared.has(String(row.item)))),
     );
-    const left = recommendations.length - kept.length;
-    const below = left ? `; ${count(left, "other")} below the cut-off of ${percent(cut, 0)}` : "";
-    this.summary.textContent = recommendations.length
-      ? `${count(kept.length, "item")} recommended${below}. A full bar is ${percent(scale, 0)}.`
-      : "Nothing is left to recommend.";
+    this.summary.textContent = summaryOf(kept.length, recommendations.length - kept.length, cut, scale);
     this.summary.hidden = !recommendations.length && !this.person.problem.hidden;
     if (focused !== null) this.list.querySelector(`[data-item="${CSS.escape(focused)}"]`)?.focus();
   }

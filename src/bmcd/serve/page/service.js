@@ -3,6 +3,7 @@
 import { $, make } from "./elements.js";
 
 const KEY = "bmcd-key";
+const BUG = "bug";
 const LONGEST_WAIT = 15; // seconds between two tries
 const working = new Set();
 const waiting = new Map(); // questions that wait, each with what wakes it
@@ -22,7 +23,7 @@ export class Problem extends Error {
 function show() {
   const state = waiting.size || failed.size ? "error" : working.size ? "busy" : "ready";
   document.documentElement.dataset.state = state;
-  if (!waiting.size) $("trouble").hidden = true;
+  if (!waiting.size && !failed.has(BUG)) $("trouble").hidden = true;
 }
 
 /** Keep the state "busy" until this has been done. */
@@ -177,4 +178,10 @@ export function prepare() {
     make("p", { id: "key-wrong", hidden: true, role: "alert" }, "That key was not right."),
   );
   addEventListener("online", tryNow);
+  addEventListener("unhandledrejection", () => {
+    setFailed(BUG, true);
+    $("trouble-text").textContent = "Something on this page went wrong, which is a bug. Load the page again.";
+    $("try-now").hidden = true;
+    $("trouble").hidden = false;
+  });
 }
