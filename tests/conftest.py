@@ -1,5 +1,6 @@
 import importlib
 import os
+import shutil
 import time
 from collections.abc import Callable
 from types import ModuleType
@@ -64,3 +65,35 @@ def p_value() -> Callable[..., float]:
         return stats.chisquare(observed, expected).pvalue
 
     return of
+
+
+def _skip_or_fail(what):
+    if os.environ.get("BMCD_REQUIRE_ALL") == "1":
+        pytest.fail(f"{what} is required: scripts/need_chromium.sh gets it")
+    pytest.skip(f"missing: {what}")
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    """Debian's chromium, driven by selenium; it keeps what the pages complain of."""
+    try:
+        from selenium import webdriver
+        from selenium.webdriver.chrome.service import Service
+    except ImportError:
+        _skip_or_fail("selenium")
+    chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    driver = shutil.which("chromedriver")
+    if not chromium or not driver:
+        _skip_or_fail("chromium with chromedriver")
+    options = webdriver.ChromeOptions()
+    options.binary_location = chromium
+    for flag in (
+        *("headless", "no-sandbox", "disable-gpu", "no-first-run", "disable-background-networking"),
+        *("disable-component-update", "disable-sync", "disable-dev-shm-usage"),
+        f"user-data-dir={tmp_path_factory.mktemp('chromium')}",
+    ):
+        options.add_argument(f"--{flag}")
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    started = webdriver.Chrome(options=options, service=Service(driver))
+    yield started
+    started.quit()

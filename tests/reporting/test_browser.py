@@ -1,8 +1,6 @@
 """The report in a real browser, Debian's chromium: what is shown, picked, pointed at and printed."""
 
 import base64
-import os
-import shutil
 from contextlib import suppress
 
 import pytest
@@ -11,37 +9,6 @@ with suppress(ImportError):
     from selenium.webdriver.support.ui import WebDriverWait
 
 WIDTHS = (1280, 390)
-
-
-def skip_or_fail(what):
-    if os.environ.get("BMCD_REQUIRE_ALL") == "1":
-        pytest.fail(f"{what} is required: scripts/need_chromium.sh gets it")
-    pytest.skip(f"missing: {what}")
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory):
-    try:
-        from selenium import webdriver
-        from selenium.webdriver.chrome.service import Service
-    except ImportError:
-        skip_or_fail("selenium")
-    chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    driver = shutil.which("chromedriver")
-    if not chromium or not driver:
-        skip_or_fail("chromium with chromedriver")
-    options = webdriver.ChromeOptions()
-    options.binary_location = chromium
-    for flag in (
-        *("headless", "no-sandbox", "disable-gpu", "no-first-run", "disable-background-networking"),
-        *("disable-component-update", "disable-sync", "disable-dev-shm-usage"),
-        f"user-data-dir={tmp_path_factory.mktemp('chromium')}",
-    ):
-        options.add_argument(f"--{flag}")
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    started = webdriver.Chrome(options=options, service=Service(driver))
-    yield started
-    started.quit()
 
 
 @pytest.fixture

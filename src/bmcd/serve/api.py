@@ -21,7 +21,7 @@ from bmcd.serve.messages import (
     ProblemDetails,
     Recommend,
     Recommendations,
-    Recommended,
+    UserRecommended,
 )
 from bmcd.serve.metrics import CONTENT_TYPE, Metrics
 from bmcd.serve.problems import JsonAnswer, Problem, from_error
@@ -80,7 +80,9 @@ class Api:
             )
 
         @routes.get(
-            "/v1/users/{user}/recommendations", responses={200: {"model": Recommended}, **PROBLEMS}, tags=["ask"]
+            "/v1/users/{user}/recommendations",
+            responses={200: {"model": UserRecommended}, **PROBLEMS},
+            tags=["ask"],
         )
         async def recommend_to_user(request: Request, user: str, query: Annotated[UserQuery, Query()]) -> Response:
             """Recommend to a user of the model, where the model holds the clicks it was fitted to."""

@@ -74,6 +74,14 @@ class Recommended(BaseModel):
     unknown_items: Ids = Field(description="Clicked items that the model does not know, and went on without.")
 
 
+class UserRecommended(Recommended):
+    """The answer for a user of the model."""
+
+    model: str = Field(description="The hash of the model file.")
+    k: int
+    clicked: Ids = Field(description="What the user has clicked, in the clicks the model was fitted to.")
+
+
 class Recommendations(BaseModel):
     """The answer for all people of a request, in their order."""
 

@@ -82,7 +82,8 @@ class ServedModel:
         """Return recommendations for a user of the model, by its own id, as `recommend` gives them."""
         lists = self.model.lists(k, [own], n_threads=1)
         (found,) = self._rows(lists, min_probability)
-        return {"model": self.hash, "k": k, "id": _json_id(own), "recommendations": found, "unknown_items": []}
+        answer = {"model": self.hash, "k": k, "id": _json_id(own), "recommendations": found, "unknown_items": []}
+        return answer | {"clicked": self._clicked_by(own)}
 
     def own_user(self, user: Id) -> Any:
         """Return the model's own id for a user; `InputError` if it holds no clicks or does not know the user."""
@@ -197,6 +198,11 @@ class ServedModel:
         own = self.model.clicks_.items.tolist() if items is None else self._items.known(items)
         left_out = set(self._items.known(exclude))
         return [item for item in own if item not in left_out]
+
+    def _clicked_by(self, own: Any) -> list[Id]:
+        clicks = self.model.clicks_
+        (row,) = clicks.rows_of([own])
+        return [self._ids[column] for column in sorted(clicks.matrix[[row]].indices.tolist())]
 
     def _rows(self, lists: Lists, least: float | None) -> list[list[dict[str, Any]]]:
         probability, mcse = lists.values["probability"].tolist(), lists.values["mcse"].tolist()
