@@ -1,6 +1,7 @@
 """What else can be asked, and how what cannot be answered is refused: always a problem with a remedy."""
 
 import re
+from urllib.parse import quote
 
 import pytest
 
@@ -52,6 +53,7 @@ def test_calibration_is_measured_on_test_clicks(start, files, clicks, tmp_path):
     with service.client() as client:
         found = client.get("/v1/model").json()["calibration"]
     want = bmcd.evaluate(model.recommend(2), train, test, k=2)
+    assert found["users"] == train.n_users
     assert (found["hit_rate"], found["brier"]) == (want.accuracy, want.calibration.brier)
     assert found["promised"] == pytest.approx(want.calibration.probability.mean(), abs=1e-12)
 
@@ -213,8 +215,8 @@ def test_neither_keys_nor_clicks_nor_users_are_logged(start, files):
     lines = [(one["route"], one["status"]) for one in service.access_lines()]
     assert lines[-5:] == [
         ("/v1/recommend", 200),
-        ("/v1/users/{user}/recommendations", 200),
-        ("/v1/users/{user}/recommendations", 404),
+        ("/v1/users/{user:path}/recommendations", 200),
+        ("/v1/users/{user:path}/recommendations", 404),
         ("/v1/recommend", 422),
         ("/v1/model", 401),
     ]
@@ -255,3 +257,17 @@ def test_settings_that_cannot_work_are_refused(options, named, files):
             files["tastes"],
             **{key: Limits(**value) if key == "limits" else value for key, value in options.items()},
         )
+
+
+def test_ids_with_slashes_and_other_marks_are_found(tmp_path, inside):
+    users = ["a/b", "c d", "100%", "e?f#g", "\u00e6/\u0141"]
+    clicks = bmcd.Clicks.from_matrix(
+        [[1, 1, 0, 0], [0, 1, 1, 0], [0, 0, 1, 1], [1, 0, 0, 1], [1, 0, 1, 0]], users=users
+    )
+    bmcd.Tastes(2, chains=2).fit(clicks, draws=2, warmup=2).save(tmp_path / "m.bmcd")
+
+    async def ask(client):
+        paths = [f"/v1/users/{quote(user, safe='')}/recommendations" for user in users]
+        return [(await client.get(path)).json()["id"] for path in paths]
+
+    assert inside(path=tmp_path / "m.bmcd").run(ask) == users

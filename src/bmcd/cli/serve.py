@@ -136,7 +136,8 @@ def _calibration(test: Path, layout: Layout, ignore_unknown: bool) -> Callable[[
     def measure(model: Any) -> dict[str, Any]:
         held_out = as_known(clicks, model.clicks_with_users(), ignore_unknown)
         k = int(held_out.per_user.max())
-        found = bmcd.evaluate(model.recommend(k, progress=False), model.clicks_, held_out, k=k)
+        users = held_out.users[held_out.per_user > 0]
+        found = bmcd.evaluate(model.recommend(k, users, progress=False), model.clicks_, held_out, k=k)
         calibration = found.calibration
         assert calibration is not None  # these recommendations have probabilities
         return {

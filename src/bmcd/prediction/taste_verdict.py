@@ -11,7 +11,10 @@ probabilities averaged over chains, so it is judged on them:
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+from scipy import sparse
 
 from bmcd.clicks.table import Clicks
 from bmcd.errors import Message, Option
@@ -35,7 +38,7 @@ WORDS = {
 
 
 def judge_tastes(draws: TasteDraws, predictor: TastePredictor, clicks: Clicks) -> Verdict:
-    """Return the verdict; a model that was saved without its users is judged by what was set aside alone."""
+    """Return the verdict; a model that was saved without its users is judged by people with one click each."""
     facts, advice = list[str](), list[str]()
     state: State = "converged"
     if draws.n_draws >= MIN_DRAWS and draws.probe.shape[2]:
@@ -58,18 +61,19 @@ def judge_tastes(draws: TasteDraws, predictor: TastePredictor, clicks: Clicks) -
         advice.append(Message("Ask for at least ", Option("draws", 2 * MIN_DRAWS), "."))
     else:
         facts.append("no clicks set aside tell whether the chains still learn")
-    if clicks.n_users and draws.n_chains > 1:
-        probability, mcse = _recommended(predictor, clicks)
+    if draws.n_chains > 1:
+        probability, mcse = _recommended(predictor, _some_people(clicks))
+        whose = "" if clicks.n_users else " for people with one click"
         facts.append(
-            f"a recommended probability, {probability:.3f} on average, has a standard error of {mcse:.4f} between "
-            f"{draws.n_chains} chains (at most {MAX_MCSE:g} is wanted)"
+            f"a recommended probability{whose}, {probability:.3f} on average, has a standard error of {mcse:.4f} "
+            f"between {draws.n_chains} chains (at most {MAX_MCSE:g} is wanted)"
         )
         if mcse > MAX_MCSE:
             state = "not converged" if state == "converged" else state
             wanted = int(np.ceil(1.2 * draws.n_chains * (mcse / MAX_MCSE) ** 2 / 8) * 8)
             said = "Other chains would change the probabilities: average over more, such as "
             advice.append(Message(said, Option("chains", wanted), "."))
-    elif draws.n_chains == 1:
+    else:
         state = "too short" if state == "converged" else state
         facts.append("one chain cannot show what others would say")
         advice.append("Run several chains: every chain finds tastes of its own, and their average is the answer.")
@@ -81,11 +85,17 @@ def judge_tastes(draws: TasteDraws, predictor: TastePredictor, clicks: Clicks) -
     return Verdict(state, text, tuple(advice))
 
 
-def _recommended(predictor: TastePredictor, clicks: Clicks) -> tuple[float, float]:
-    """Return mean probability and mean standard error of the K most probable items of some users."""
-    rows = np.linspace(0, clicks.n_users - 1, min(USERS, clicks.n_users)).round().astype(np.int64)
+def _some_people(clicks: Clicks) -> sparse.csr_array[Any]:
+    """Return the clicks of some users; without users, of people who have clicked one item each."""
+    people = clicks.matrix if clicks.n_users else sparse.eye_array(clicks.n_items, dtype=np.bool_, format="csr")
+    n_people = people.shape[0]
+    return people[np.linspace(0, n_people - 1, min(USERS, n_people)).round().astype(np.int64)]
+
+
+def _recommended(predictor: TastePredictor, people: sparse.csr_array[Any]) -> tuple[float, float]:
+    """Return mean probability and mean standard error of the K most probable items of each."""
     probability, mcse = [], []
-    for _, predicted in predictor.blocks(clicks.matrix[rows], min(K, clicks.n_items)):
+    for _, predicted in predictor.blocks(people, min(K, people.shape[1])):
         best = np.argsort(-predicted.probability, axis=1, kind="stable")[:, :K]
         probability.append(np.take_along_axis(predicted.probability, best, axis=1))
         mcse.append(np.take_along_axis(predicted.mcse, best, axis=1))

@@ -80,7 +80,7 @@ class Api:
             )
 
         @routes.get(
-            "/v1/users/{user}/recommendations",
+            "/v1/users/{user:path}/recommendations",
             responses={200: {"model": UserRecommended}, **PROBLEMS},
             tags=["ask"],
         )
