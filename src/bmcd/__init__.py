@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from bmcd import baselines, mallows, plots
+    from bmcd import baselines, mallows, plots, spark
     from bmcd.clicks.datasets import load_dataset
     from bmcd.clicks.reading import read_clicks
     from bmcd.clicks.table import Clicks, ClicksError
@@ -50,6 +50,7 @@ __all__ = [
     "rerank",
     "simulate",
     "simulate_tastes",
+    "spark",
     "trade_off",
     "tune",
 ]
@@ -78,7 +79,7 @@ _HOME = {
     "trade_off": "bmcd.exposure.trade_off",
     "tune": "bmcd.evaluation.tune",
 }
-_ROOMS = ("baselines", "mallows", "plots")
+_ROOMS = ("baselines", "mallows", "plots", "spark")
 
 
 def __getattr__(name: str) -> Any:

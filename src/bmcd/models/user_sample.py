@@ -109,7 +109,12 @@ def sample_of(clicks: Clicks, max_users: Any, run: Run, draw: Callable[[Clicks, 
     if max_users == "auto":
         return choose_max_users(clicks, run, draw)
     size = check_max_users(max_users, clicks.n_users)
-    return None if size is None else UserSample(size, clicks.n_users, _frame([]))
+    return None if size is None else given_sample(size, clicks.n_users)
+
+
+def given_sample(max_users: int, n_users: int) -> UserSample:
+    """Return samples whose size was asked for."""
+    return UserSample(max_users, n_users, _frame([]))
 
 
 def some_users(clicks: Clicks, max_users: Any, seed: int) -> Clicks:

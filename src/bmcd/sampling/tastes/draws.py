@@ -191,14 +191,9 @@ def sample_tastes_of(
     if isinstance(n_tastes, bool) or not hasattr(n_tastes, "__index__") or n_tastes < 1:
         raise InputError(f"n_tastes must be a whole number, 1 or more, but it is {n_tastes!r}.")
     laws = rank_laws(problem.n_items, distance, rank_scale)
-    options = {
-        **problem.options,
-        "model": "tastes",
-        "distance": distance,
-        "rank_scale": rank_scale if isinstance(rank_scale, str) else np.asarray(rank_scale, float).tolist(),
-        "n_alphas": int(laws.alphas.size),
-        **describe_priors(priors),
-    }
+    options = taste_options(
+        problem.n_items, priors, distance=distance, rank_scale=rank_scale, sampled=problem.options.get("max_users")
+    )
     if previous is not None:
         options["start"] = previous.describe()
     made: dict[int, TasteSampler] = {}
@@ -222,6 +217,20 @@ def sample_tastes_of(
     recording = Recording(problem, TASTES, _probe(laws, aside) if aside.pairs.size else None)
     draws: TasteDraws = run_chains(sampler_for_chain, start_of_chain, recording, run)
     return draws
+
+
+def taste_options(
+    n_items: int, priors: TastePriors, *, distance: str, rank_scale: str | ArrayLike, sampled: int | None
+) -> dict[str, Any]:
+    """Return the options of a `Problem`: the model, and how many users a chain sees if it does not see all."""
+    return {
+        "model": "tastes",
+        "distance": distance,
+        "rank_scale": rank_scale if isinstance(rank_scale, str) else np.asarray(rank_scale, float).tolist(),
+        "n_alphas": int(rank_laws(n_items, distance, rank_scale).alphas.size),
+        **describe_priors(priors),
+        **_sampled(sampled),
+    }
 
 
 def _sampled(max_users: int | None) -> dict[str, Any]:
