@@ -118,7 +118,7 @@ def test_auto_scores_users_whom_no_chain_sees_by_the_mean_of_probabilities(click
         assert not judges.matrix[row, item]
         assert clicks.per_user[place] == judges.per_user[row] + 1
     fitted = bmcd.Tastes(3).fit(others, **SHORT)
-    law, _ = fitted.law_of_next_click(judges, max_draws=None)
+    law, _ = fitted.law_of_next_click(judges)
     want = np.log(law[np.arange(len(pairs)), pairs[:, 1]])
     np.testing.assert_array_equal(user_sample._log_probabilities(fitted._answers, judges, pairs, 1), want)
 

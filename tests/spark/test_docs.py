@@ -5,8 +5,11 @@ import sys
 from pathlib import Path
 
 import pandas as pd
+import pytest
 
 import bmcd
+
+pytestmark = pytest.mark.xdist_group("spark")  # one session for all of them
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "scale.md"
 

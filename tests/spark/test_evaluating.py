@@ -5,6 +5,8 @@ import pytest
 
 import bmcd
 
+pytestmark = pytest.mark.xdist_group("spark")  # one session for all of them
+
 
 def test_measures_are_those_of_evaluate(spark, tmp_path):
     clicks = bmcd.simulate_tastes(200, 25, n_tastes=3, mean_clicks=7, seed=4).clicks.at_least(4)

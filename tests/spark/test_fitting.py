@@ -14,6 +14,8 @@ from bmcd.spark import fitting
 from bmcd.spark.chains import ChainTask, click_matrix_of, draws_of_chain, from_bytes, to_bytes
 from bmcd.spark.shipping import on_worker
 
+pytestmark = pytest.mark.xdist_group("spark")  # one session for all of them
+
 SHORT = {"draws": 4, "warmup": 6, "thin": 2, "seed": 5}
 
 

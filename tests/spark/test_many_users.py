@@ -4,6 +4,8 @@ import pytest
 
 import bmcd
 
+pytestmark = pytest.mark.xdist_group("spark")  # one session for all of them
+
 
 @pytest.mark.deep
 def test_a_hundred_thousand_users(spark, tmp_path):

@@ -16,6 +16,8 @@ from bmcd.errors import InputError, InputTypeError, UnknownIdError
 from bmcd.spark import recommending
 from bmcd.spark.shipping import on_worker
 
+pytestmark = pytest.mark.xdist_group("spark")  # one session for all of them
+
 
 def collected(found):
     """The rows of a Spark frame as pandas, users in order."""
@@ -99,11 +101,9 @@ def test_a_task_that_is_killed_is_tried_again_and_gives_the_same(frame, model, m
     assert_same(collected(found), wanted(model, simulation.clicks, 3))
 
 
-def test_a_worker_without_bmcd_says_so():
+def test_a_worker_without_bmcd_says_so(require):
     """The function is sent by value: it can be unpickled where there is no bmcd, and then names what is missing."""
-    sent = pytest.importorskip("pyspark.cloudpickle").dumps(
-        on_worker("scoring", "score", name="x", k=1, options={})
-    )
+    sent = require("pyspark.cloudpickle").dumps(on_worker("scoring", "score", name="x", k=1, options={}))
     code = (
         "import pickle, sys; sys.modules['bmcd'] = None\n"
         "try:\n    pickle.loads(sys.stdin.buffer.read())(iter([]))\n"
