@@ -3,6 +3,7 @@
 log     A log from the Tastes model: read, fit to samples of users, and everybody scored to parquet, by the commands
         that people use; beside it implicit's ALS, fit and recommend, on the same clicks. Minutes, peak memory and
         accuracy. `log --users 1000000 --items 1000` is the full run.
+figure  The exponents and the figure once more, from what `growth` kept in scale_growth.json.
 growth  Cost of a sweep and of a score against users (1,000 up to --users) and items (100 up to --items), for BMCD
         and Tastes, with the exponents, as a table and a figure. `growth --users 1000000 --items 8000` is the full
         run; the exact law of the first item, and so Tastes with the footrule, ends at 8,000 items.
@@ -18,20 +19,25 @@ import os
 import sys
 import tempfile
 import time
+import warnings
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import bmcd
+from bmcd.errors import ConvergenceWarning
 from bmcd.plots.style import BLUE, GREY, new_figure
 
 HERE = Path(__file__).parent
+ROWS = HERE / "scale_growth.json"
 FIGURE = HERE.parent / "docs" / "figures" / "scale.png"
 # Clicks of each user that are held out, and recommendations that are held against them.
 HELD_OUT, K = 2, 10
-# In `growth`: tastes, clusters, clicks of a user, and sweeps that are timed after two that are not.
-TASTES, CLUSTERS, CLICKS, SWEEPS = 40, 5, 10, 4
+# In `growth`: tastes, clusters, clicks of a user.
+TASTES, CLUSTERS, CLICKS = 40, 5, 10
+# Sweeps that are timed, of all users together: as many as make so many users, but at least and at most so many.
+SWEPT = {"Tastes": (400_000, 4, 200), "BMCD": (4_000, 4, 20)}
 # Users are scored for about this many; their cost is the same for each.
 SCORED = 2_000
 FACTORS, ITERATIONS, CHUNK = 32, 15, 5_000
@@ -39,7 +45,7 @@ FACTORS, ITERATIONS, CHUNK = 32, 15, 5_000
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("log", "growth", "als"))
+    parser.add_argument("what", choices=("log", "growth", "figure", "als"))
     parser.add_argument("--users", type=int, default=100_000)
     parser.add_argument("--items", type=int, default=1_000)
     parser.add_argument("--max-users", default="50000", help="users of each chain, or auto (log)")
@@ -49,6 +55,8 @@ def main() -> None:
     given = parser.parse_args()
     if given.what == "growth":
         growth(given.users, given.items, given.most_of_bmcd)
+    elif given.what == "figure":
+        show(json.loads(ROWS.read_text()))
     elif given.what == "als":
         als(given.folder)
     elif given.folder is not None:
@@ -142,10 +150,18 @@ def hits_of(recommended: Path, test: Path) -> tuple[float, int]:
 def growth(most_users: int, most_items: int, most_of_bmcd: int) -> None:
     users = [n for n in (1_000, 3_000, 10_000, 30_000, 100_000, 300_000, 1_000_000) if n <= most_users]
     items = [n for n in (100, 200, 400, 800, 1_000, 2_000, 4_000, 8_000) if n <= most_items]
+    for model in SWEPT:  # loads and compiles
+        cost(model, "users", 100, 50)
     rows = [cost("Tastes", "users", n, 200) for n in users]
     rows += [cost("BMCD", "users", n, 200) for n in users if n <= most_of_bmcd]
     rows += [cost("Tastes", "items", 2_000, n) for n in items]
     rows += [cost("BMCD", "items", 1_000, n) for n in items if n <= 1_000]
+    ROWS.write_text(json.dumps(rows, indent=1) + "\n")
+    show(rows)
+
+
+def show(rows: list[dict[str, Any]]) -> None:
+    """Print the exponents, and draw the figure."""
     curves: dict[tuple[str, str, str], tuple[list[int], list[float]]] = {}
     for row in rows:
         for what in ("sweep", "score"):
@@ -163,9 +179,11 @@ def growth(most_users: int, most_items: int, most_of_bmcd: int) -> None:
 def cost(model: str, against: str, n_users: int, n_items: int) -> dict[str, Any]:
     """Return CPU seconds of a sweep of one chain, and of the scores of one user."""
     clicks = bmcd.simulate_tastes(n_users, n_items, n_tastes=TASTES, mean_clicks=CLICKS, seed=1).clicks
-    times = []
+    times, (users_swept, least, most) = [], SWEPT[model]
+    n_sweeps = min(most, max(least, users_swept // n_users))
     kind: Any = bmcd.Tastes(TASTES, chains=1) if model == "Tastes" else bmcd.BMCD(CLUSTERS, start="random")
-    for sweeps in (1, 1 + SWEEPS):  # what is left out of the difference: the start, and all that is done once
+    warnings.simplefilter("ignore", ConvergenceWarning)  # so few sweeps cannot converge
+    for sweeps in (1, 1 + n_sweeps):  # what is left out of the difference: the start, and all that is done once
         began = time.process_time()
         fitted = kind.fit(clicks, draws=1, warmup=sweeps, thin=1, chains=1, n_threads=1, progress=False)
         times.append(time.process_time() - began)
@@ -174,7 +192,7 @@ def cost(model: str, against: str, n_users: int, n_items: int) -> dict[str, Any]
     fitted.recommend_for(people, K, n_threads=1, progress=False)
     score = (time.process_time() - began) / people.n_users
     row = {"model": model, "against": against, "users": n_users, "items": n_items}
-    row |= {"sweep": max(times[1] - times[0], 1e-9) / SWEEPS, "score": score, "start": times[0]}
+    row |= {"sweep": max(times[1] - times[0], 1e-9) / n_sweeps, "score": score, "start": times[0]}
     print(
         f"{model}: {n_users:,} users, {n_items:,} items: sweep {row['sweep']:.4f} CPU s, start {row['start']:.2f}, "
         f"a user scored from one draw in {1e3 * score:.3f} ms",
@@ -184,20 +202,22 @@ def cost(model: str, against: str, n_users: int, n_items: int) -> dict[str, Any]
 
 
 def draw(curves: dict[tuple[str, str, str], tuple[list[int], list[float]]]) -> None:
-    figure = new_figure(8.4, 3.4, None)
-    panels = figure.subplots(1, 2)
-    labels = {"users": "users (200 items)", "items": "items (2,000 users; BMCD 1,000)"}
-    for axes, against in zip(panels, labels, strict=True):
-        for model, color in (("BMCD", GREY), ("Tastes", BLUE)):
-            for what, style in (("sweep", "-"), ("score", "--")):
+    figure = new_figure(8.4, 5.6, None)
+    panels = figure.subplots(2, 2)
+    labels = {"users": "users (200 items)", "items": "items (Tastes: 2,000 users, BMCD: 1,000)"}
+    units = {"sweep": ("CPU s a sweep", 1.0), "score": ("CPU ms a user and draw", 1e3)}
+    for row, (what, (unit, factor)) in zip(panels, units.items(), strict=True):
+        for axes, against in zip(row, labels, strict=True):
+            for model, color in (("BMCD", GREY), ("Tastes", BLUE)):
                 x, y = curves.get((against, what, model), ([], []))
-                unit = "CPU s a sweep" if what == "sweep" else "CPU ms a user and draw"
-                values = np.array(y) * (1 if what == "sweep" else 1e3)
-                axes.loglog(x, values, style, color=color, marker="o", markersize=3, label=f"{model}, {unit}")
-        axes.set_xlabel(labels[against])
-    panels[0].set_ylabel("CPU time")
-    panels[0].legend(fontsize=7)
-    figure.savefig(FIGURE)
+                axes.loglog(x, factor * np.array(y), color=color, marker="o", markersize=4, label=model)
+            axes.set_xlabel(labels[against])
+            axes.set_ylabel(unit)
+            for axis in (axes.xaxis, axes.yaxis):
+                axis.set_major_formatter(lambda value, _: f"{value:,.10g}")
+                axis.set_minor_formatter(lambda *_: "")
+    panels[0, 0].legend()
+    figure.savefig(FIGURE, dpi=120)
     print(f"figure: {FIGURE}")
 
 
