@@ -9,10 +9,10 @@ demo: .venv/core
 	$(BIN)/bmcd demo
 
 test: java chromium .venv/all lint types
-	BMCD_REQUIRE_ALL=1 $(BIN)/python -m pytest -q -n 2 -m "not deep"
+	BMCD_REQUIRE_ALL=1 $(BIN)/python -m pytest -q -n 2 --dist loadgroup -m "not deep"
 
 test-deep: java chromium .venv/all
-	BMCD_REQUIRE_ALL=1 BMCD_DEEP=1 $(BIN)/python -m pytest -q -n 2
+	BMCD_REQUIRE_ALL=1 BMCD_DEEP=1 $(BIN)/python -m pytest -q -n 2 --dist loadgroup
 
 lint: .venv/judges
 	$(JUDGES)/ruff check .

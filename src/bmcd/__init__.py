@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from bmcd import baselines, mallows, plots
+    from bmcd import baselines, mallows, plots, spark
     from bmcd.clicks.datasets import load_dataset
     from bmcd.clicks.reading import read_clicks
     from bmcd.clicks.table import Clicks, ClicksError
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from bmcd.reporting.report import report
     from bmcd.sampling.priors import Priors
     from bmcd.sampling.tastes.priors import TastePriors
+    from bmcd.sampling.tastes.simulation import TasteSimulation, simulate_tastes
     from bmcd.simulation import Simulation, simulate
 
 __all__ = [
@@ -33,6 +34,7 @@ __all__ = [
     "Priors",
     "Simulation",
     "TastePriors",
+    "TasteSimulation",
     "Tastes",
     "__version__",
     "baselines",
@@ -47,6 +49,8 @@ __all__ = [
     "report",
     "rerank",
     "simulate",
+    "simulate_tastes",
+    "spark",
     "trade_off",
     "tune",
 ]
@@ -60,6 +64,7 @@ _HOME = {
     "Priors": "bmcd.sampling.priors",
     "Simulation": "bmcd.simulation",
     "TastePriors": "bmcd.sampling.tastes.priors",
+    "TasteSimulation": "bmcd.sampling.tastes.simulation",
     "Tastes": "bmcd.models.tastes",
     "choose_n_clusters": "bmcd.clusters.choose",
     "compare": "bmcd.evaluation.compare",
@@ -70,10 +75,11 @@ _HOME = {
     "report": "bmcd.reporting.report",
     "rerank": "bmcd.exposure.rerank",
     "simulate": "bmcd.simulation",
+    "simulate_tastes": "bmcd.sampling.tastes.simulation",
     "trade_off": "bmcd.exposure.trade_off",
     "tune": "bmcd.evaluation.tune",
 }
-_ROOMS = ("baselines", "mallows", "plots")
+_ROOMS = ("baselines", "mallows", "plots", "spark")
 
 
 def __getattr__(name: str) -> Any:

@@ -172,20 +172,54 @@ def test_histories_are_checked_before_the_first_chunk_and_then_written(
     assert "99" in refused("recommend", number_model, "--histories", people, "-o", tmp_path / "none.csv")
 
 
-def test_a_file_that_fails_half_way_is_not_there(run, number_model, tmp_path, monkeypatch):
+@pytest.mark.parametrize("error", [OSError("disk"), KeyboardInterrupt()])
+def test_a_file_that_fails_half_way_is_not_there_and_goes_on(run, number_model, tmp_path, monkeypatch, error):
     monkeypatch.setattr(importlib.import_module("bmcd.cli.recommend"), "CHUNK", 20)
     recommend, calls = bmcd.BMCD.recommend, []
 
     def failing(self, k, users, **options):
         calls.append(1)
         if len(calls) == 2:
-            raise OSError("disk")
+            raise error
         return recommend(self, k, users, **options)
 
     monkeypatch.setattr(bmcd.BMCD, "recommend", failing)
-    assert run("recommend", number_model, "-o", tmp_path / "recs.parquet").code != 0
+    file, parts = tmp_path / "recs.csv", tmp_path / "recs.csv.parts"
+    stopped = run("recommend", number_model, "-o", file)
+    assert stopped.code != 0
+    if isinstance(error, KeyboardInterrupt):
+        assert f"{parts} has what was done; run the same command again to go on." in stopped.err
     assert len(calls) == 2
-    assert list(tmp_path.iterdir()) == []
+    assert list(tmp_path.iterdir()) == [parts]
+    found = run("recommend", number_model, "-o", file, "--threads", 1)
+    assert "for 60 users (20 of them by the run before)" in found.out
+    assert len(calls) == 4
+    assert list(tmp_path.iterdir()) == [file]
+    whole = tmp_path / "whole.csv"
+    monkeypatch.setattr(importlib.import_module("bmcd.cli.recommend"), "CHUNK", 100)
+    assert run("recommend", number_model, "-o", whole).code == 0
+    assert file.read_bytes() == whole.read_bytes()
+
+
+def test_parts_of_another_run_are_not_taken_for_ours(run, refused, number_model, tmp_path, monkeypatch):
+    monkeypatch.setattr(importlib.import_module("bmcd.cli.recommend"), "CHUNK", 20)
+    parts = importlib.import_module("bmcd.cli.parts")
+    file = tmp_path / "recs.csv"
+
+    def full(*_):
+        raise OSError("disk")
+
+    monkeypatch.setattr(parts, "_join", full)
+    run("recommend", number_model, "-k", 2, "-o", file)
+    assert len(list((tmp_path / "recs.csv.parts").glob("*.parquet"))) == 3
+    monkeypatch.undo()
+    monkeypatch.setattr(importlib.import_module("bmcd.cli.recommend"), "CHUNK", 20)
+    found = run("recommend", number_model, "-k", 3, "-o", file)
+    assert "run before" not in found.out
+    assert len(pd.read_csv(file)) == 180
+    (tmp_path / "other.csv.parts").mkdir()
+    (tmp_path / "other.csv.parts" / "thesis.txt").write_text("mine")
+    assert "is not ours" in refused("recommend", number_model, "-o", tmp_path / "other.csv")
 
 
 def test_max_draws(run, number_model):

@@ -1,3 +1,5 @@
+import importlib
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -25,6 +27,33 @@ def test_simulate_writes_clicks_and_truth(run, tmp_path):
 def test_simulate_is_the_paper_s_by_default(run, tmp_path):
     assert run("simulate", "-o", tmp_path / "a.csv", "--users", 30, "--json").json()["n_items"] == 50
     assert run("simulate", "-o", tmp_path / "b.csv", "--users", 30, "--items", 7).code == 0
+
+
+def test_simulate_draws_from_tastes_some_users_at_a_time(run, tmp_path, monkeypatch):
+    monkeypatch.setattr(importlib.import_module("bmcd.cli.simulate"), "CHUNK", 70)
+    clicks, truth = tmp_path / "clicks.parquet", tmp_path / "truth.parquet"
+    sizes = ("--model", "tastes", "--users", 200, "--items", 30, "--tastes", 4, "--mean-clicks", 5, "--seed", 5)
+    found = run("simulate", "-o", clicks, *sizes, "--truth", truth)
+    assert found.code == 0, found.err
+    assert f"bmcd fit {clicks} -o model.bmcd --model tastes --tastes 4" in found.out
+    want = bmcd.simulate_tastes(200, 30, n_tastes=4, mean_clicks=5, seed=5)
+    read = pd.read_parquet(clicks)
+    assert read["user"].tolist() == np.repeat(np.arange(200), want.clicks.per_user).tolist()
+    assert read["item"].tolist() == want.clicks.matrix.indices.tolist()
+    table = pd.read_parquet(truth)
+    np.testing.assert_array_equal(table["probability"].to_numpy().reshape(4, 30), want.first_items.T)
+    np.testing.assert_array_equal(table["rank"].to_numpy().reshape(4, 30), want.rho)
+    assert run("simulate", "-o", clicks, *sizes, "--json").json()["n_tastes"] == 4
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [(["--tastes", 3], "--tastes is for"), (["--model", "tastes", "--clusters", 3], "--clusters is for")],
+)
+def test_simulate_says_which_option_is_for_which_model(run, tmp_path, options, message):
+    found = run("simulate", "-o", tmp_path / "a.csv", *options)
+    assert found.code == 2
+    assert message in found.err
 
 
 def test_simulate_refuses_in_one_line(refused, tmp_path):

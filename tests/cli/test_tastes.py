@@ -78,3 +78,16 @@ def test_bad_options_are_usage_errors(run, split, tmp_path, more, message):
 def test_a_distance_that_tastes_do_not_have_is_refused(refused, split, tmp_path):
     error = refused("fit", split[0], "-o", tmp_path / "m.bmcd", *SHORT, "--distance", "ulam", "--json")
     assert "footrule, kendall, cayley, hamming" in error
+
+
+def test_max_users_gives_each_chain_a_sample(run, folder, tmp_path):
+    model = tmp_path / "model.bmcd"
+    options = ("--model", "tastes", "--tastes", 2, "--draws", 4, "--warmup", 5, "--chains", 2, "--max-users")
+    found = run("fit", folder / "numbers.csv", "-o", model, *options, 20)
+    assert found.code == 0, found.err
+    assert "Users: each chain was given 20 of 60 users, as asked for." in found.out
+    facts = run("fit", folder / "numbers.csv", "-o", model, *options, "auto", "--json").json()["user_sample"]
+    assert facts["max_users"] == 60
+    assert facts["table"][0]["n_users"] == 48
+    assert run("fit", folder / "numbers.csv", "-o", model, *options, "few").code == 2
+    assert run("fit", folder / "numbers.csv", "-o", model, "--model", "blend", "--max-users", 20).code == 2

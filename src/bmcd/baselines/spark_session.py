@@ -12,6 +12,7 @@ import sys
 import tempfile
 import threading
 import warnings
+from collections.abc import Mapping
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -40,42 +41,52 @@ logger.shell.level = error
 _starting = threading.Lock()
 
 
-def spark_session(n_threads: int) -> Any:
-    """Return the session that is running, or start one on this machine with that many threads."""
+def spark_session(
+    n_threads: int,
+    *,
+    needed_by: str = "SparkALS",
+    master: str | None = None,
+    settings: Mapping[str, str] | None = None,
+) -> Any:
+    """Return the session that is running, or start one on this machine with that many threads.
+
+    A task that fails is tried again there, up to 4 times. ``master`` is another place to start it; ``settings`` go
+    before those of a quiet session.
+    """
     # Fits may run on several threads, and two sessions cannot start at the same time.
     with _starting, warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)  # about a newer pandas, which is not used here
-        import_optional("pyspark.ml.recommendation", needed_by="SparkALS", extra="spark")
+        import_optional("pyspark.ml.recommendation", needed_by=needed_by, extra="spark")
         from pyspark import SparkContext
         from pyspark.sql import SparkSession
 
         if SparkContext._active_spark_context is None:  # noqa: SLF001 (there is no public way to ask)
             check_java()
-            _start(n_threads)
+            _start(master or f"local[{n_threads},4]", settings or {})
         session = SparkSession.builder.getOrCreate()
         if session.sparkContext.getCheckpointDir() is None:
             # Without it MLlib keeps the history of every round, and Java's stack overflows after some dozens.
-            session.sparkContext.setCheckpointDir(tempfile.mkdtemp(prefix="checkpoints-", dir=_folder()))
+            session.sparkContext.setCheckpointDir(tempfile.mkdtemp(prefix="checkpoints-", dir=spark_folder()))
         return session
 
 
 @cache
-def _folder() -> Path:
+def spark_folder() -> Path:
     """Return the folder for all that Spark writes, which is removed when Python ends."""
     folder = Path(tempfile.mkdtemp(prefix="bmcd-spark-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return folder
 
 
-def _start(n_threads: int) -> None:
+def _start(master: str, more: Mapping[str, str]) -> None:
     from pyspark import SparkConf, SparkContext
 
     launch_gateway: Any = importlib.import_module("pyspark.java_gateway").launch_gateway  # it has no types
-    folder = _folder()
+    folder = spark_folder()
     logging, log = folder / "log4j2.properties", folder / "log.txt"
     logging.write_text(LOG_SETTINGS)
     settings = {
-        "spark.master": f"local[{n_threads}]",
+        "spark.master": master,
         "spark.app.name": "bmcd",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
@@ -87,7 +98,7 @@ def _start(n_threads: int) -> None:
         "spark.default.parallelism": "1",
         "spark.local.dir": str(folder),
     }
-    conf = SparkConf().setAll(list(settings.items()))
+    conf = SparkConf().setAll(list({**settings, **more}.items()))
     # Java and native libraries write to standard error whatever the settings, so it goes to a file.
     with log.open("wb") as quiet:
         try:

@@ -42,6 +42,16 @@ def parsed_tastes(text: str) -> int | Literal["auto"]:
     raise typer.BadParameter(f"--tastes must be auto or a number such as 40, not {plain(text)!r}.")
 
 
+def parsed_max_users(text: str) -> int | Literal["auto"]:
+    """A number of users, or auto."""
+    if text == "auto":
+        return "auto"
+    digits = text.replace("_", "")
+    if digits.isascii() and digits.isdigit() and int(digits) > 0:
+        return int(digits)
+    raise typer.BadParameter(f"--max-users must be auto or a number such as 50000, not {plain(text)!r}.")
+
+
 def chosen_clusters(
     clicks: Clicks, candidates: range | None, memory: Path, rank_scale: str, run: dict[str, Any]
 ) -> ClusterChoice:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from bmcd.cli.blends import FOLDS, PARTS, make_blend, parsed_parts
-from bmcd.cli.choosing import chosen_clusters, parsed_clusters, parsed_tastes, told
+from bmcd.cli.choosing import chosen_clusters, parsed_clusters, parsed_max_users, parsed_tastes, told
 from bmcd.cli.finishing import held_back
 from bmcd.cli.fitted import facts, is_finished, refuse, remove_checkpoint, tell_fitted
 from bmcd.cli.log_files import (
@@ -136,6 +136,14 @@ def fit(
         int | None,
         typer.Option(rich_help_panel=RUN, min=1, help="Keep one of so many sweeps. By default 1; tastes: 10."),
     ] = None,
+    max_users: Annotated[
+        str | None,
+        typer.Option(
+            rich_help_panel=RUN,
+            help="Give each chain a random sample of so many users, its own; auto: as many as still help. "
+            "By default all.",
+        ),
+    ] = None,
     seed: Annotated[int, typer.Option(rich_help_panel=RUN, min=0, help="The same seed gives the same model.")] = 0,
     threads: Annotated[
         int | None,
@@ -185,6 +193,9 @@ def fit(
     began = time.monotonic()
     candidates = parsed_clusters(clusters)
     n_tastes = parsed_tastes(tastes)
+    most = None if max_users is None else parsed_max_users(max_users)
+    if most is not None and (model is ModelName.blend or distance is not Distance.footrule):
+        raise typer.BadParameter("--max-users is for --model bmcd and tastes, with --distance footrule.")
     if model is not ModelName.bmcd and (sampler is SamplerName.paper or count_k is not None):
         raise typer.BadParameter("--sampler paper and --count-k are for --model bmcd.")
     if model is not ModelName.blend and (blend is not None or folds is not None):
@@ -213,6 +224,7 @@ def fit(
         kept = check_output(checkpoint, (checkpoint.suffix.lower(),), [*inputs, output])
 
     import bmcd
+    from bmcd.models.user_sample import some_users
 
     layout = Layout(user_column, item_column, delimiter, encoding, missing)
     own = {"title_column": title_column} if titles is None else {"title": title_column}
@@ -232,6 +244,8 @@ def fit(
         run |= {"draws": draws, "warmup": warmup, "chains": chains, "thin": thin, "max_time": max_time}
         run = {name: value for name, value in run.items() if value is not None}
         run["checkpoint"] = kept
+        if most is not None:
+            run["max_users"] = most
         if before is not None:
             run["start"] = bmcd.load(before)
         options: dict[str, Any] = {"distance": distance.value, "rank_scale": rank_scale.value}
@@ -251,7 +265,8 @@ def fit(
             if not isinstance(candidates, int) and before is None:
                 memory = kept.with_name(kept.name + ".choice")
                 choosing = {"seed": seed, "n_threads": threads}
-                choice = chosen_clusters(data, candidates, memory, rank_scale.value, choosing)
+                sample = some_users(data, most, seed)
+                choice = chosen_clusters(sample, candidates, memory, rank_scale.value, choosing)
                 if not as_json:
                     say(f"{choice.reason}\n")
             number = candidates if isinstance(candidates, int) else "auto"

@@ -13,6 +13,7 @@ from bmcd.cli.output import complain, file_size, rows_of, say
 
 if TYPE_CHECKING:
     from bmcd.models.load import Model
+    from bmcd.models.user_sample import UserSample
 
 
 def is_finished(model: Model) -> bool:
@@ -62,6 +63,7 @@ def facts(
         **({"blend": list(model.models_), "weights": rows_of(model.weights_)} if isinstance(model, Blend) else {}),
         "n_clusters": None if first is None else first.n_clusters_,
         "choice": choice,
+        "user_sample": None if first is None or first.sample_ is None else _told_sample(first.sample_),
         "chains": None if first is None else first.draws_.n_chains,
         "draws": None if first is None else first.draws_.n_draws,
         "stopped": stopped[0].stopped if stopped else "finished",
@@ -80,6 +82,9 @@ def tell_fitted(model: Model, output: Path, seconds: float, checkpoint: Path | N
 
     sampled, verdict = sampled_models(model), model.verdict_
     say(f"Fitted {_what(model)}, {seconds:.1f} s.")
+    for part in sampled.values():
+        if part.sample_ is not None:
+            say(f"Users: {part.sample_}")
     say(as_options(verdict.text), style="green" if verdict.converged else "yellow")
     for advice in verdict.advice:
         say(f"- {as_options(advice)}")
@@ -91,6 +96,10 @@ def tell_fitted(model: Model, output: Path, seconds: float, checkpoint: Path | N
     say(f"Next: bmcd recommend {named}{' --histories new.csv' if no_clicks else ''}")
     if sampled:
         say(f"      bmcd clusters {named}")
+
+
+def _told_sample(sample: UserSample) -> dict[str, Any]:
+    return {"max_users": sample.max_users, "reason": sample.reason, "table": rows_of(sample.table)}
 
 
 def _what(model: Model) -> str:

@@ -13,6 +13,13 @@ class ModelName(StrEnum):
     blend = "blend"
 
 
+class SimulatedModel(StrEnum):
+    """Those that `bmcd simulate` draws clicks from."""
+
+    bmcd = "bmcd"
+    tastes = "tastes"
+
+
 class PartName(StrEnum):
     """Those that a blend can be made of."""
 

@@ -21,8 +21,8 @@ from bmcd.cli.log_files import (
     UserColumn,
 )
 from bmcd.cli.output import TABLES, check_output, console, open_table, plain, print_json, rows_of, say
+from bmcd.cli.parts import fingerprint, write_in_parts
 from bmcd.errors import InputError
-from bmcd.system.progress import counting
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -116,11 +116,16 @@ def recommend(
             return fitted.recommend(k, asked[first:last], **options, **more)
 
     if target is not None:
-        n_rows = _write_chunks(target, some, asked, known)
+        told = {name: value for name, value in options.items() if name != "n_threads"}
+        of = {"version": bmcd.__version__, "k": k, "users": asked, "chunk": CHUNK, **told}
+        of |= {} if histories is None else {"histories": strangers.fingerprint()}
+        n_rows, n_found = _write_chunks(target, some, asked, known, lambda: fingerprint(model, of))
         if as_json:
-            print_json({"model": model, "k": k, "n_users": len(asked), "n_rows": n_rows, "file": output})
+            facts = {"model": model, "k": k, "n_users": len(asked), "n_rows": n_rows, "file": output}
+            print_json({**facts, "n_users_of_earlier_run": n_found})
         else:
-            say(f"{n_rows:,} recommendations for {len(asked):,} users: {output}")
+            earlier = f" ({n_found:,} of them by the run before)" if n_found else ""
+            say(f"{n_rows:,} recommendations for {len(asked):,} users{earlier}: {output}")
         return
     found = some(0, len(asked))
     rows_found = rows_of(found)
@@ -136,19 +141,21 @@ def recommend(
             say(f"... and {n_more:,} more users: see them with --users, --show or -o recommendations.csv")
 
 
-def _write_chunks(target: Path, some: Callable[..., Any], asked: Sequence[Any], known: Clicks) -> int:
-    """Write the recommendations of those asked for, a chunk of people at a time; return how many there are."""
+def _write_chunks(
+    target: Path, some: Callable[..., Any], asked: Sequence[Any], known: Clicks, of: Callable[[], str]
+) -> tuple[int, int]:
+    """Write the recommendations of those asked for, a chunk of people at a time, in parts if there are several.
+
+    Return how many there are, and how many people an earlier run had done that was stopped.
+    """
     text = [] if all(type(user) is int for user in asked) else ["user"]
     text += ["item"] if known.items.dtype == object else []
-    n_rows = 0
-    with open_table(target, text) as write, counting(None, "users", len(asked)) as show:
-        for first in range(0, max(len(asked), 1), CHUNK):
-            last = min(first + CHUNK, len(asked))
-            found = some(first, last, progress=False)
-            n_rows += len(found)
-            write(found)
-            show(last)
-    return n_rows
+    if len(asked) > CHUNK:
+        return write_in_parts(target, some, asked, CHUNK, of(), text)
+    with open_table(target, text) as write:
+        found = some(0, len(asked))
+        write(found)
+    return len(found), 0
 
 
 def wanted_users(fitted: Model, texts: list[str] | None) -> list[Any]:

@@ -7,12 +7,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bmcd.cli.output import TABLES, check_output, print_json, say, write_frame
+from bmcd.cli.names import SimulatedModel
+from bmcd.cli.output import TABLES, check_output, open_table, print_json, say, write_frame
+from bmcd.system.progress import counting
 
 if TYPE_CHECKING:
+    from bmcd.clicks.table import Clicks
+    from bmcd.sampling.tastes.simulation import TasteSimulation
     from bmcd.simulation import Simulation
 
 PAPER_ITEMS = 50
+# Users whose clicks are in memory as a frame at a time.
+CHUNK = 50_000
 
 
 def simulate(
@@ -21,6 +27,16 @@ def simulate(
     ],
     users: Annotated[int, typer.Option(min=1, help="How many users.")] = 3000,
     items: Annotated[int, typer.Option(min=1, help="How many items.")] = PAPER_ITEMS,
+    model: Annotated[
+        SimulatedModel,
+        typer.Option(help="bmcd: one cluster a user, as in the paper's study; tastes: several tastes."),
+    ] = SimulatedModel.bmcd,
+    tastes: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help="How many tastes (--model tastes), with consensus rankings at random. By default 40."
+        ),
+    ] = None,
     clusters: Annotated[
         int | None,
         typer.Option(
@@ -30,9 +46,14 @@ def simulate(
         ),
     ] = None,
     alpha: Annotated[
-        float, typer.Option(min=0.0, help="How closely users follow their consensus; 0: not at all.")
-    ] = 3.0,
-    mean_clicks: Annotated[float, typer.Option(help="Mean number of clicks of a user, about.")] = 5.0,
+        float | None,
+        typer.Option(
+            min=0.0, help="How closely users follow their consensus; 0: not at all. By default 3; tastes: 20."
+        ),
+    ] = None,
+    mean_clicks: Annotated[
+        float | None, typer.Option(help="Mean number of clicks of a user, about. By default 5; tastes: 10.")
+    ] = None,
     seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same clicks.")] = 0,
     truth: Annotated[
         Path | None,
@@ -40,36 +61,65 @@ def simulate(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Simulate clicks as in the paper's study, to try things where the truth is known.
+    """Simulate clicks, to try things where the truth is known.
 
-    Each user has a ranking of all items, drawn around the consensus of a cluster, and clicks the best of it.
+    As in the paper's study each user has a ranking of all items, drawn around the consensus of a cluster, and
+    clicks the best of it. With --model tastes a user has several tastes, and there may be millions of users.
     """
+    if model is SimulatedModel.bmcd and tastes is not None:
+        raise typer.BadParameter("--tastes is for --model tastes.")
+    if model is SimulatedModel.tastes and clusters is not None:
+        raise typer.BadParameter("--clusters is for --model bmcd; --model tastes has --tastes.")
     target = check_output(output, TABLES)
     true_target = None if truth is None else check_output(truth, TABLES, but_not=[output])
     import bmcd
 
-    consensuses = 3 if clusters is None and items != PAPER_ITEMS else clusters
-    found = bmcd.simulate(users, items, consensuses=consensuses, alpha=alpha, mean_clicks=mean_clicks, seed=seed)
-    write_frame(found.clicks.to_frame(), target)
+    given = {"alpha": alpha, "mean_clicks": mean_clicks}
+    options: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    found: Simulation | TasteSimulation
+    if model is SimulatedModel.tastes:
+        what, options["n_tastes"] = "tastes", 40 if tastes is None else tastes
+        found = bmcd.simulate_tastes(users, items, seed=seed, **options)
+        how, next_step = " --model tastes", f" --model tastes --tastes {len(found.rho)}"
+    else:
+        what, options["consensuses"] = "clusters", 3 if clusters is None and items != PAPER_ITEMS else clusters
+        found = bmcd.simulate(users, items, seed=seed, **options)
+        how, next_step = "", f" --clusters {len(found.rho)}"
+    _write_clicks(found.clicks, target)
     if true_target is not None:
-        write_frame(_truth(found), true_target)
+        write_frame(_truth(found) if isinstance(found, bmcd.Simulation) else _truth_of_tastes(found), true_target)
+    scale, mean = float(found.alpha[0]), options.get("mean_clicks", 10.0 if how else 5.0)
     if as_json:
         files = {"clicks": output, "truth": truth}
         sizes = {
             "n_users": users,
             "n_items": items,
-            "n_clusters": len(found.rho),
+            f"n_{what}": len(found.rho),
             "n_clicks": found.clicks.n_clicks,
         }
-        print_json({**files, **sizes, "alpha": alpha, "mean_clicks": mean_clicks, "seed": seed})
+        print_json({**files, **sizes, "alpha": scale, "mean_clicks": mean, "seed": seed})
         return
-    say(f"Simulated {len(found.rho)} clusters, alpha {alpha:g}, seed {seed}:", style="bold")
+    say(f"Simulated {len(found.rho)} {what}, alpha {scale:g}, seed {seed}:", style="bold")
     say(found.clicks.summary())
     say(f"\nClicks: {output}")
     if truth is not None:
-        say(f"Truth:  {truth} (each user's cluster, and the rank of every item; 1 is best)")
+        of = (
+            "each taste's rank and probability of every item"
+            if how
+            else "each user's cluster, and the rank of every item"
+        )
+        say(f"Truth:  {truth} ({of}; 1 is best)")
     if target.suffix.lower() != ".json":
-        say(f"Next:   bmcd fit {output} -o model.bmcd --clusters {len(found.rho)}")
+        say(f"Next:   bmcd fit {output} -o model.bmcd{next_step}")
+
+
+def _write_clicks(clicks: Clicks, target: Path) -> None:
+    """Write one row a click, some users at a time."""
+    with open_table(target) as write, counting(None, "users", clicks.n_users) as show:
+        for first in range(0, clicks.n_users, CHUNK):
+            last = min(first + CHUNK, clicks.n_users)
+            write(clicks.of_users(range(first, last)).to_frame())
+            show(last)
 
 
 def _truth(found: Simulation) -> Any:
@@ -87,5 +137,21 @@ def _truth(found: Simulation) -> Any:
             "rank": found.ranks.ravel(),
             "consensus_rank": found.rho[found.labels].ravel(),
             "clicked": clicked.ravel(),
+        }
+    )
+
+
+def _truth_of_tastes(found: TasteSimulation) -> Any:
+    """One row for each taste and item; tastes count from 1."""
+    import numpy as np
+    import pandas as pd
+
+    n_tastes, n_items = found.rho.shape
+    return pd.DataFrame(
+        {
+            "taste": np.repeat(np.arange(1, n_tastes + 1), n_items),
+            "item": np.tile(found.clicks.items, n_tastes),
+            "rank": found.rho.ravel(),
+            "probability": found.first_items.T.ravel(),
         }
     )

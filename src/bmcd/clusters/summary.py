@@ -163,11 +163,13 @@ class Groups(NamedTuple):
 
 def summarise_clusters(draws: Draws, names: ClusterNames, clicks: Clicks) -> ClusterSummaries:
     """Return what each cluster is like in the draws; ``clicks`` has the ids and titles of the items."""
+    # Where a chain sees a sample of the users, they stand for all.
+    everybody = draws.problem.n_users / draws.problem.n_users_of_chain
     groups = Groups(
         "cluster",
         names.sort(draws.alpha),
         names.sort(draws.rho),
-        names.sort(draws.label_counts.astype(np.float64)),
+        names.sort(draws.label_counts.astype(np.float64)) * everybody,
         names.sort(draws.tau).mean(axis=(0, 1)),
         names.agreement,
     )

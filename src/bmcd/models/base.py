@@ -350,8 +350,11 @@ class ProbabilityModel(BaseEstimator, ABC):  # type: ignore[misc]
             return text
         of, draws = self.draws_.problem, self.draws_
         auto = f" ({of.n_clusters} chosen)" if getattr(self, self._number) == "auto" else ""
+        sample, users = getattr(self, "sample_", None), f"{of.n_users:,} users"
+        if sample is not None:
+            users += f" ({sample.max_users:,} a chain{', chosen' if sample.chosen else ''})"
         return (
-            f"{text}{auto}, fitted to {of.n_users:,} users x {of.n_items:,} items: "
+            f"{text}{auto}, fitted to {users} x {of.n_items:,} items: "
             f"{draws.n_chains} chains x {draws.n_draws} draws, {SHORT[self.verdict_.state]}"
         )
 

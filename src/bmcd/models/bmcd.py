@@ -18,6 +18,14 @@ from bmcd.models.earlier import earlier_fit
 from bmcd.models.files import read_cluster_names, with_cluster_names
 from bmcd.models.mixture_file import pack_mixture, unpack_mixture
 from bmcd.models.remarks import warn_about_fit
+from bmcd.models.user_sample import (
+    UserSample,
+    read_user_sample,
+    refuse_interrupted,
+    sample_of,
+    some_users,
+    with_user_sample,
+)
 from bmcd.prediction.answers import Options
 from bmcd.prediction.arviz_tree import mixture_tree
 from bmcd.prediction.explanation import Explanation, explain
@@ -65,6 +73,7 @@ class BMCD(ProbabilityModel):
     clicks_ : the clicks it was fitted to (without users, if it was saved without them)
     n_clusters_ : how many clusters there are
     choice_ : what `choose_n_clusters` found, with n_clusters="auto"
+    sample_ : how many users each chain was given and why, a `UserSample`; None if all of them
     draws_ : the draws, a `Draws`
     converged_, verdict_ : have the chains converged, and that in words with advice
     clusters_ : what each cluster is like, a `ClusterSummaries`
@@ -120,6 +129,7 @@ class BMCD(ProbabilityModel):
         max_time: float | None = None,
         count_k: Iterable[int] | None = None,
         start: BMCD | None = None,
+        max_users: int | Literal["auto"] | None = None,
     ) -> BMCD:
         """Draw from the posterior given the clicks, and return self. What was learned before is forgotten.
 
@@ -144,6 +154,10 @@ class BMCD(ProbabilityModel):
         start
             A model fitted to earlier clicks, at whose draws the chains start: the clusters stay what they were.
             Users and items may be others; new items enter by their clicks. "auto" keeps its number of clusters.
+        max_users
+            Give every chain a random sample of so many users, its own, where there are more; "auto" finds out how
+            many are enough, by doubling until held-out clicks gain less than a standard error (`sample_`). All are
+            served from their own clicks all the same. For the footrule.
         """
         run = Run(draws, warmup, chains, thin, seed, n_threads, progress, checkpoint, max_time=max_time)
         clicks = clicks if isinstance(clicks, Clicks) else Clicks.from_frame(clicks)
@@ -155,7 +169,7 @@ class BMCD(ProbabilityModel):
             if self.distance != "footrule":
                 raise InputError("n_clusters='auto' is for the footrule: give a number for other distances.")
             choice = choose_n_clusters(
-                clicks,
+                some_users(clicks, max_users, seed),
                 priors=self.priors,
                 rank_scale=self.rank_scale,
                 seed=seed,
@@ -165,26 +179,39 @@ class BMCD(ProbabilityModel):
             n_clusters = choice.recommended
             tell(progress, choice.reason)
         counted = () if self.distance == "footrule" else COUNTED
-        drawn = sample_posterior(
-            clicks,
-            n_clusters,
-            run,
-            priors=self.priors,
-            distance=self.distance,
-            rank_scale=self.rank_scale,
-            sampler=self.sampler,
-            start=self.start,
-            count_k=counted if count_k is None else tuple(check_k(k) for k in count_k),
-            alpha_update=self.alpha_update,
-            ranks_move=self.ranks_move,
-            previous=previous,
-        )
-        self._learn(clicks, drawn, choice)
+        model: dict[str, Any] = {
+            "priors": self.priors,
+            "distance": self.distance,
+            "rank_scale": self.rank_scale,
+            "sampler": self.sampler,
+            "start": self.start,
+            "count_k": counted if count_k is None else tuple(check_k(k) for k in count_k),
+            "alpha_update": self.alpha_update,
+            "ranks_move": self.ranks_move,
+            "previous": previous,
+        }
+        if max_users is not None and self.distance != "footrule":
+            raise InputError(
+                "max_users is for the footrule: other distances count for the users that a chain sees, and for "
+                "nobody else."
+            )
+
+        def trial(others: Clicks, short: Run, size: int) -> MixtureAnswers:
+            tried = sample_posterior(others, n_clusters, short, max_users=size, **model)
+            refuse_interrupted(tried.stopped)
+            return MixtureAnswers(others, tried)
+
+        sample = sample_of(clicks, max_users, run, trial)
+        size = None if sample is None else sample.max_users
+        drawn = sample_posterior(clicks, n_clusters, run, max_users=size, **model)
+        self._learn(clicks, drawn, choice, sample)
         warn_about_fit(self.verdict_, drawn, choice.edge_in_words if choice else "")
         return self
 
-    def _learn(self, clicks: Clicks, draws: Draws, choice: ClusterChoice | None) -> None:
-        self.clicks_, self.draws_, self.choice_ = clicks, draws, choice
+    def _learn(
+        self, clicks: Clicks, draws: Draws, choice: ClusterChoice | None, sample: UserSample | None = None
+    ) -> None:
+        self.clicks_, self.draws_, self.choice_, self.sample_ = clicks, draws, choice, sample
         self.n_clusters_ = draws.problem.n_clusters
         self._answers = MixtureAnswers(clicks, draws)
 
@@ -254,7 +281,8 @@ class BMCD(ProbabilityModel):
         header, arrays = pack_mixture(draws, self.clicks_, options, with_users=clicks)
         with_users = clicks and self.clicks_.n_users > 0
         facts = None if self.choice_ is None else cluster_facts(self.choice_, self.clicks_, with_users)
-        return with_cluster_names(header, self._answers.cluster_names), arrays | pack_choice(facts)
+        header = with_user_sample(with_cluster_names(header, self._answers.cluster_names), self.sample_)
+        return header, arrays | pack_choice(facts)
 
     def with_choice(self) -> BMCD:
         """Return a model that is not fitted, with the number of clusters that "auto" has chosen."""
@@ -267,6 +295,7 @@ class BMCD(ProbabilityModel):
         """Return the model that `save` wrote as this header and these arrays; see `bmcd.load`."""
         parameters, clicks, draws = unpack_mixture(header, arrays)
         model, facts = cls(**parameters), unpack_facts(arrays)
-        model._learn(clicks, draws, None if facts is None else read_cluster_choice(facts, clicks))
+        choice = None if facts is None else read_cluster_choice(facts, clicks)
+        model._learn(clicks, draws, choice, read_user_sample(header))
         model._answers.cluster_names = read_cluster_names(header, draws.problem.n_clusters)
         return model

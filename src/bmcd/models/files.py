@@ -117,6 +117,12 @@ def read_sizes(run: Mapping[str, Any]) -> tuple[dict[str, int], Plan]:
     return sizes, Plan(run["chains"], run["draws"], run["warmup"], run["thin"])
 
 
+def check_max_users(options: Mapping[str, Any]) -> None:
+    """Raise ValueError unless the users of a chain, if there are fewer than all, are a whole number."""
+    if "max_users" in options:
+        read_whole_number(options["max_users"], "max_users")
+
+
 def read_draws(
     header: Mapping[str, Any], arrays: Arrays, schema: Schema, problem: Problem, plan: Plan
 ) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from bmcd.models.choice_file import NAME as CHOICE
 from bmcd.models.files import (
     Arrays,
     check_finite,
+    check_max_users,
     check_names,
     make_header,
     pack_clicks,
@@ -73,7 +74,8 @@ def unpack_mixture(header: Mapping[str, Any], arrays: Arrays) -> tuple[dict[str,
 
 def _fit_options(options: Mapping[str, Any]) -> dict[str, Any]:
     names = OPTIONS | set(PAPER_OPTIONS)
-    if options.keys() != names:
+    check_max_users(options)
+    if options.keys() - {"max_users"} != names:
         raise ValueError(f"the options must be {', '.join(sorted(names))}, not {', '.join(sorted(options))}")
     if not isinstance(options["count_k"], list):
         raise ValueError("count_k must be a list")

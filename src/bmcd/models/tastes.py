@@ -18,6 +18,14 @@ from bmcd.models.earlier import earlier_fit
 from bmcd.models.files import read_cluster_names, with_cluster_names
 from bmcd.models.remarks import warn_about_fit
 from bmcd.models.tastes_file import pack_tastes, unpack_tastes
+from bmcd.models.user_sample import (
+    UserSample,
+    read_user_sample,
+    refuse_interrupted,
+    sample_of,
+    some_users,
+    with_user_sample,
+)
 from bmcd.prediction.answers import Options
 from bmcd.prediction.arviz_tree import taste_tree
 from bmcd.prediction.explanation import TasteExplanation
@@ -57,6 +65,7 @@ class Tastes(ProbabilityModel):
     clicks_ : the clicks it was fitted to (without users, if it was saved without them)
     n_tastes_ : how many tastes there are
     choice_ : what `choose_tastes` found, with n_tastes="auto"
+    sample_ : how many users each chain was given and why, a `UserSample`; None if all of them
     draws_ : the draws, a `TasteDraws`
     converged_, verdict_ : would other or longer chains change the probabilities, and that in words
     clusters_ : what the tastes of the best chain are like, a `ClusterSummaries`
@@ -106,6 +115,7 @@ class Tastes(ProbabilityModel):
         max_time: float | None = None,
         set_aside: bool = True,
         start: Tastes | None = None,
+        max_users: int | Literal["auto"] | None = None,
     ) -> Tastes:
         """Draw from the posterior given the clicks, and return self. What was learned before is forgotten.
 
@@ -131,6 +141,10 @@ class Tastes(ProbabilityModel):
         start
             A model fitted to earlier clicks, at whose tastes the chains start: users and items
             may be others; new items enter by their clicks. "auto" keeps its tastes and concentration.
+        max_users
+            Give every chain a random sample of so many users, its own, where there are more; "auto" finds out how
+            many are enough, by doubling until held-out clicks gain less than a standard error (`sample_`). All are
+            served from their own clicks all the same.
         """
         n_chains = self.chains if chains is None else chains
         run = Run(draws, warmup, n_chains, thin, seed, n_threads, progress, checkpoint, max_time=max_time)
@@ -143,11 +157,20 @@ class Tastes(ProbabilityModel):
         if isinstance(n_tastes, str):
             if n_tastes != "auto":
                 raise InputError(f"n_tastes must be a whole number or 'auto', but it is {n_tastes!r}.")
-            choice = choose_tastes(clicks, run, priors=priors, **model)
+            choice = choose_tastes(some_users(clicks, max_users, seed), run, priors=priors, **model)
             n_tastes, priors = choice.n_tastes, choice.priors
             tell(progress, choice.reason)
-        drawn = sample_tastes(clicks, n_tastes, run, priors=priors, aside=set_aside, previous=previous, **model)
-        self._learn(clicks, drawn, choice)
+        model |= {"priors": priors, "previous": previous}
+
+        def trial(others: Clicks, short: Run, size: int) -> TasteAnswers:
+            tried = sample_tastes(others, n_tastes, short, aside=False, max_users=size, **model)
+            refuse_interrupted(tried.stopped)
+            return TasteAnswers(others, tried)
+
+        sample = sample_of(clicks, max_users, run, trial)
+        size = None if sample is None else sample.max_users
+        drawn = sample_tastes(clicks, n_tastes, run, aside=set_aside, max_users=size, **model)
+        self._learn(clicks, drawn, choice, sample)
         at_the_edge = choice is not None and choice.n_tastes in (FEWEST, max(FEWEST, min(MOST, clicks.n_items)))
         warn_about_fit(
             self.verdict_,
@@ -156,10 +179,19 @@ class Tastes(ProbabilityModel):
         )
         return self
 
-    def _learn(self, clicks: Clicks, draws: TasteDraws, choice: TasteChoice | None) -> None:
-        self.clicks_, self.draws_, self.choice_ = clicks, draws, choice
+    def _learn(
+        self, clicks: Clicks, draws: TasteDraws, choice: TasteChoice | None, sample: UserSample | None = None
+    ) -> None:
+        self.clicks_, self.draws_, self.choice_, self.sample_ = clicks, draws, choice, sample
         self.n_tastes_ = self.n_clusters_ = draws.n_tastes
         self._answers = TasteAnswers(clicks, draws)
+
+    def with_draws(
+        self, clicks: Clicks, draws: TasteDraws, choice: TasteChoice | None = None, sample: UserSample | None = None
+    ) -> Tastes:
+        """Take over draws that were made elsewhere, as if `fit` had made them, and return self."""
+        self._learn(clicks, draws, choice, sample)
+        return self
 
     def explain(
         self,
@@ -212,10 +244,8 @@ class Tastes(ProbabilityModel):
     def packed(self, *, clicks: bool = True) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Return header and arrays of the file that `save` writes."""
         header, arrays = pack_tastes(self.check_fitted().draws_, self.clicks_, self.n_tastes, with_users=clicks)
-        names = self._answers.cluster_names
-        return with_cluster_names(header, names), arrays | pack_choice(
-            None if self.choice_ is None else taste_facts(self.choice_)
-        )
+        header = with_user_sample(with_cluster_names(header, self._answers.cluster_names), self.sample_)
+        return header, arrays | pack_choice(None if self.choice_ is None else taste_facts(self.choice_))
 
     def with_choice(self) -> Tastes:
         """Return a model that is not fitted, with the tastes and the concentration that "auto" has chosen."""
@@ -229,6 +259,6 @@ class Tastes(ProbabilityModel):
         """Return the model that `save` wrote as this header and these arrays; see `bmcd.load`."""
         parameters, clicks, draws = unpack_tastes(header, arrays)
         model, facts = cls(**parameters), unpack_facts(arrays)
-        model._learn(clicks, draws, None if facts is None else read_taste_choice(facts))
+        model._learn(clicks, draws, None if facts is None else read_taste_choice(facts), read_user_sample(header))
         model._answers.cluster_names = read_cluster_names(header, draws.n_tastes)
         return model

@@ -12,6 +12,7 @@ from bmcd.models.choice_file import NAME as CHOICE
 from bmcd.models.files import (
     Arrays,
     check_finite,
+    check_max_users,
     check_names,
     make_header,
     pack_clicks,
@@ -41,10 +42,11 @@ def pack_tastes(
 def unpack_tastes(header: Mapping[str, Any], arrays: Arrays) -> tuple[dict[str, Any], Clicks, TasteDraws]:
     """Return the parameters of the model, its clicks and its draws, or raise ValueError or KeyError."""
     run, options = dict(header["run"]), dict(header["options"])
-    if options.keys() - {"start"} != OPTIONS:
+    if options.keys() - {"start", "max_users"} != OPTIONS:
         raise ValueError(f"the options must be {', '.join(sorted(OPTIONS))}, not {', '.join(sorted(options))}")
     sizes, plan = read_sizes(run)
     n_tastes = options.pop("n_tastes")
+    check_max_users(options)
     problem = Problem(**sizes, data_hash=header["data_hash"], options=options)
     check_names(arrays, TASTES, optional=[CHOICE])
     clicks = unpack_clicks(arrays, run, problem.n_users, problem.n_items)

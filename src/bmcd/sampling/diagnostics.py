@@ -89,7 +89,8 @@ def verdict(
     Probabilities that differ by less than `MATTERS`, between chains and between their halves, count as settled.
     ``clicks`` are those that were fitted, for the names of users and items.
     """
-    judged = _judge(draws, clicks, max_rhat, min_ess)
+    apart = "max_users" in draws.problem.options and draws.n_chains > 1
+    judged = (_judge_apart if apart else _judge)(draws, clicks, max_rhat, min_ess)
     more = [f"The run was {draws.note}"] if draws.note else []
     more += [draws.caveat] if draws.caveat else []
     early = draws.stopped != "finished" and not judged.converged
@@ -149,18 +150,18 @@ def _judge(draws: Draws, clicks: Clicks | None, max_rhat: float, min_ess: float)
     least = min(found, key=lambda row: min(row.ess_bulk, row.ess_tail))
     ess, kind = min((least.ess_bulk, "bulk"), (least.ess_tail, "tail"))
     one = draws.n_chains == 1
+    alone = (
+        " One chain cannot show whether others would end elsewhere: R-hat between chains cannot be taken."
+        if one and "max_users" not in draws.problem.options
+        else ""
+    )
+    more_chains = ("Run at least 2 chains, better 4.",) if alone else ()
     what = "split R-hat of the one chain" if one else f"R-hat over {draws.n_chains} chains"
     figures = (
         f"largest {what} {_shown(worst.rhat)} ({worst.quantity}; at most {max_rhat:g} is wanted), "
         f"smallest effective sample size {ess:.0f} ({kind}, {least.quantity}; {min_ess:g} or more is wanted), "
         f"from {draws.n_draws} draws of each chain."
     )
-    alone = (
-        " One chain cannot show whether others would end elsewhere: R-hat between chains cannot be taken."
-        if one
-        else ""
-    )
-    more_chains = ("Run at least 2 chains, better 4.",) if one else ()
     if worst.rhat <= max_rhat and ess >= min_ess:
         return Verdict("converged", f"Converged: {figures}{alone}", more_chains)
     if worst.rhat <= max_rhat:
@@ -169,6 +170,19 @@ def _judge(draws: Draws, clicks: Clicks | None, max_rhat: float, min_ess: float)
         return Verdict("too short", f"Not converged yet: {figures}{alone}", advice + more_chains)
     advice = (*_advice(draws, worst, known[worst.quantity], max_rhat), *more_chains)
     return Verdict("not converged", f"Not converged: {figures}{alone}", advice)
+
+
+def _judge_apart(draws: Draws, clicks: Clicks | None, max_rhat: float, min_ess: float) -> Verdict:
+    """Judge every chain by itself, as each has users of its own, and return the worst verdict."""
+    verdicts = [
+        _judge(draws.of_chain(chain), clicks, max_rhat, min_ess / draws.n_chains) for chain in range(draws.n_chains)
+    ]
+    order: tuple[State, ...] = ("not converged", "stopped", "too short", "converged")
+    chain = min(range(draws.n_chains), key=lambda c: order.index(verdicts[c].state))
+    said = f"Every chain has its own sample of users and is judged by itself: this is chain {chain}."
+    worst = verdicts[chain]
+    stuck = tuple(c for c, verdict in enumerate(verdicts) if verdict.stuck_chains)
+    return replace(worst, text=f"{worst.text} {said}", stuck_chains=stuck)
 
 
 def _advice(draws: Draws, worst: Row, values: Values, max_rhat: float) -> tuple[str, ...]:

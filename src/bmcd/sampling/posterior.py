@@ -26,6 +26,7 @@ from bmcd.sampling.schema import Problem
 from bmcd.sampling.start.initial import initial_state, state_after
 from bmcd.sampling.start.previous import Previous
 from bmcd.sampling.state import ChainState, Data, make_data
+from bmcd.sampling.user_samples import check_max_users, users_of_chain
 
 SAMPLERS = ("exact", "paper")
 
@@ -44,6 +45,7 @@ def sample_posterior(
     alpha_update: int = 10,
     ranks_move: str = "swap",
     previous: Previous | None = None,
+    max_users: int | None = None,
 ) -> Draws:
     """Draw from the posterior of the mixture of Mallows models given the clicks.
 
@@ -65,6 +67,8 @@ def sample_posterior(
         Options of the paper's sampler, see `PaperSampler`.
     previous
         A fit to other clicks, at whose draws the chains start instead; see `bmcd.sampling.start.previous`.
+    max_users
+        Every chain sees a random sample of so many users, its own; by default all.
 
     Examples
     --------
@@ -85,6 +89,15 @@ def sample_posterior(
         raise InputError(Message(Option("n_clusters"), said))
     priors = Priors() if priors is None else priors
     check_priors(priors, Priors)
+    size = check_max_users(max_users, clicks.n_users)
+    if size is not None:
+        if count_k:
+            raise InputError(
+                Message(Option("count_k"), " counts for all users: leave out ", Option("max_users"), ".")
+            )
+        if n_clusters > size:
+            said = f" is {size}, fewer than the {n_clusters} clusters: give more users."
+            raise InputError(Message(Option("max_users"), said))
     data = make_data(clicks.matrix, rank_scale)
     options = {
         "rate": priors.rate,
@@ -97,18 +110,27 @@ def sample_posterior(
     }
     if sampler == "paper":
         options |= {"alpha_update": alpha_update, "ranks_move": ranks_move}
+    if size is not None:
+        options["max_users"] = size
+
+    def clicks_of_chain(chain: int) -> Any:
+        return (
+            clicks.matrix if size is None else clicks.matrix[users_of_chain(run.seed, chain, clicks.n_users, size)]
+        )
 
     def sampler_for_chain(chain: int) -> Sampler:
+        own = data if size is None else make_data(clicks_of_chain(chain), rank_scale)
         if sampler == "exact":
-            return ExactSampler(data, n_clusters, priors, seed=run.seed)
+            return ExactSampler(own, n_clusters, priors, seed=run.seed)
         paper: Any = {"distance": distance, "alpha_update": alpha_update, "ranks_move": ranks_move}
-        return PaperSampler(data, n_clusters, priors, seed=run.seed, **paper)
+        return PaperSampler(own, n_clusters, priors, seed=run.seed, **paper)
 
     def start_of_chain(chain: int) -> ChainState:
+        own = clicks_of_chain(chain)
         if previous is not None:
-            return state_after(clicks, previous, seed=run.seed, chain=chain, rank_scale=rank_scale)
+            return state_after(own, previous, seed=run.seed, chain=chain, rank_scale=rank_scale)
         return initial_state(
-            clicks, n_clusters, start, seed=run.seed, chain=chain, rank_scale=rank_scale, distance=distance
+            own, n_clusters, start, seed=run.seed, chain=chain, rank_scale=rank_scale, distance=distance
         )
 
     recording = Recording(

@@ -25,9 +25,14 @@ class Problem:
     options: Mapping[str, Any] = field(default_factory=dict)
 
     @property
+    def n_users_of_chain(self) -> int:
+        """How many users a chain sees: all of them, or as many as the option max_users says."""
+        return min(self.n_users, int(self.options.get("max_users", self.n_users)))
+
+    @property
     def sizes(self) -> dict[str, int]:
         """The length of each dimension that does not depend on the run."""
-        return {"user": self.n_users, "item": self.n_items, "cluster": self.n_clusters, "one": 1}
+        return {"user": self.n_users_of_chain, "item": self.n_items, "cluster": self.n_clusters, "one": 1}
 
     def shape(self, dims: tuple[str, ...], **more: int) -> tuple[int, ...]:
         """Return the lengths of these dimensions; ``more`` gives those that are not sizes of the problem."""

@@ -7,8 +7,9 @@ next items are asked for.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -26,8 +27,9 @@ from bmcd.sampling.start.previous import Previous
 from bmcd.sampling.tastes.fold_in import log_probabilities
 from bmcd.sampling.tastes.priors import GammaPrior, TastePriors
 from bmcd.sampling.tastes.rank_laws import RankLaws, rank_laws
-from bmcd.sampling.tastes.sampler import TasteSampler
+from bmcd.sampling.tastes.sampler import TasteSampler, first_items_of
 from bmcd.sampling.tastes.state import TasteState, make_taste_data
+from bmcd.sampling.user_samples import check_max_users, users_of_chain
 
 # One click of so many users at most, and of no more than this share of all users, is set aside.
 SET_ASIDE, SHARE_ASIDE = 200, 0.1
@@ -123,6 +125,13 @@ TASTES = Schema(
 )
 
 
+class Aside(NamedTuple):
+    """Clicks that no chain sees: those that are left of their users, and the (user, item) pairs, [pair, 2]."""
+
+    matrix: sparse.csr_array[Any]
+    pairs: NDArray[np.int64]
+
+
 def sample_tastes(
     clicks: Clicks,
     n_tastes: int,
@@ -133,11 +142,13 @@ def sample_tastes(
     rank_scale: str | ArrayLike = "linear",
     aside: bool = True,
     previous: Previous | None = None,
+    max_users: int | None = None,
 ) -> TasteDraws:
     """Draw from the posterior of the model with several tastes per user; ``aside``: see `Tastes.fit`.
 
     With ``previous``, a fit to other clicks, the chains start at its tastes. A new item starts as likely in every
-    taste as an average item, and the mean-field rounds place it by its clicks.
+    taste as an average item, and the mean-field rounds place it by its clicks. With ``max_users`` every chain sees
+    a random sample of so many users, its own.
 
     Examples
     --------
@@ -146,32 +157,84 @@ def sample_tastes(
     >>> sample_tastes(clicks, 3, Run(draws=5, warmup=10, chains=2))
     TasteDraws(2 chains x 5 draws, 3 tastes, 50 items)
     """
-    run, priors = run or Run(), TastePriors() if priors is None else priors
+    run, size = run or Run(), check_max_users(max_users, clicks.n_users)
+    kept, pairs = set_aside(clicks, run.seed) if aside else (clicks.matrix, np.empty((0, 2), np.int64))
+    return sample_tastes_of(
+        lambda chain: kept if size is None else kept[users_of_chain(run.seed, chain, clicks.n_users, size)],
+        Aside(kept, pairs),
+        Problem(clicks.n_users, clicks.n_items, n_tastes, clicks.fingerprint(), _sampled(size)),
+        run,
+        priors=priors,
+        distance=distance,
+        rank_scale=rank_scale,
+        previous=previous,
+    )
+
+
+def sample_tastes_of(
+    clicks_of_chain: Callable[[int], sparse.csr_array[Any]],
+    aside: Aside,
+    problem: Problem,
+    run: Run,
+    *,
+    priors: TastePriors | None = None,
+    distance: str = "footrule",
+    rank_scale: str | ArrayLike = "linear",
+    previous: Previous | None = None,
+) -> TasteDraws:
+    """Draw as `sample_tastes` does, where each chain is given its own matrix of clicks; ``problem`` says of what.
+
+    The options of the problem are those besides the model's: max_users, if chains have samples of users.
+    """
+    priors, n_tastes = TastePriors() if priors is None else priors, problem.n_clusters
     check_priors(priors, TastePriors)
     if isinstance(n_tastes, bool) or not hasattr(n_tastes, "__index__") or n_tastes < 1:
         raise InputError(f"n_tastes must be a whole number, 1 or more, but it is {n_tastes!r}.")
-    kept, pairs = set_aside(clicks, run.seed) if aside else (clicks.matrix, np.empty((0, 2), np.int64))
-    data = make_taste_data(kept)
-    sampler = TasteSampler(data, n_tastes, priors, seed=run.seed, distance=distance, rank_scale=rank_scale)
-    options = {
-        "model": "tastes",
-        "distance": distance,
-        "rank_scale": rank_scale if isinstance(rank_scale, str) else np.asarray(rank_scale, float).tolist(),
-        "n_alphas": int(sampler.laws.alphas.size),
-        **describe_priors(priors),
-    }
+    laws = rank_laws(problem.n_items, distance, rank_scale)
+    options = taste_options(
+        problem.n_items, priors, distance=distance, rank_scale=rank_scale, sampled=problem.options.get("max_users")
+    )
     if previous is not None:
         options["start"] = previous.describe()
+    made: dict[int, TasteSampler] = {}
+
+    def sampler_for_chain(chain: int) -> TasteSampler:
+        place = chain if "max_users" in options else 0  # chains that see the same users share one
+        if place not in made:
+            data = make_taste_data(clicks_of_chain(chain))
+            made[place] = TasteSampler(
+                data, n_tastes, priors, seed=run.seed, distance=distance, rank_scale=rank_scale
+            )
+        return made[place]
 
     def start_of_chain(chain: int) -> TasteState:
+        sampler = sampler_for_chain(chain)
         if previous is None:
             return sampler.start(chain)
         return sampler.start(chain, ROUNDS_AFTER, _laws_before(previous, chain))
 
-    problem = Problem(clicks.n_users, clicks.n_items, int(n_tastes), clicks.fingerprint(), options)
-    recording = Recording(problem, TASTES, _probe(sampler, kept, pairs) if pairs.size else None)
-    draws: TasteDraws = run_chains(lambda chain: sampler, start_of_chain, recording, run)
+    problem = replace(problem, n_clusters=int(n_tastes), options=options)
+    recording = Recording(problem, TASTES, _probe(laws, aside) if aside.pairs.size else None)
+    draws: TasteDraws = run_chains(sampler_for_chain, start_of_chain, recording, run)
     return draws
+
+
+def taste_options(
+    n_items: int, priors: TastePriors, *, distance: str, rank_scale: str | ArrayLike, sampled: int | None
+) -> dict[str, Any]:
+    """Return the options of a `Problem`: the model, and how many users a chain sees if it does not see all."""
+    return {
+        "model": "tastes",
+        "distance": distance,
+        "rank_scale": rank_scale if isinstance(rank_scale, str) else np.asarray(rank_scale, float).tolist(),
+        "n_alphas": int(rank_laws(n_items, distance, rank_scale).alphas.size),
+        **describe_priors(priors),
+        **_sampled(sampled),
+    }
+
+
+def _sampled(max_users: int | None) -> dict[str, Any]:
+    return {} if max_users is None else {"max_users": max_users}
 
 
 def _laws_before(previous: Previous, chain: int) -> NDArray[np.float64]:
@@ -196,13 +259,13 @@ def set_aside(clicks: Clicks, seed: int) -> tuple[sparse.csr_array[Any], NDArray
     return left, np.stack([users, matrix.indices[taken]], axis=1).astype(np.int64)
 
 
-def _probe(sampler: TasteSampler, matrix: sparse.csr_array[Any], aside: NDArray[np.int64]) -> Probe:
-    starts, items = matrix.indptr.astype(np.int64), matrix.indices.astype(np.int64)
+def _probe(laws: RankLaws, aside: Aside) -> Probe:
+    starts, items = aside.matrix.indptr.astype(np.int64), aside.matrix.indices.astype(np.int64)
 
     def probe(state: TasteState) -> NDArray[np.float64]:
-        q = sampler.first_items(state).astype(np.float32)
-        out = np.empty(len(aside))
-        log_probabilities(starts, items, aside, q, np.float32(state.a[0]), np.float32(state.b[0]), out)
+        q = first_items_of(state, laws).astype(np.float32)
+        out = np.empty(len(aside.pairs))
+        log_probabilities(starts, items, aside.pairs, q, np.float32(state.a[0]), np.float32(state.b[0]), out)
         return out
 
     return probe

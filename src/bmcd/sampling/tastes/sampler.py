@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from bmcd.errors import InputError
 from bmcd.sampling.tastes.priors import GammaPrior, TastePriors
-from bmcd.sampling.tastes.rank_laws import rank_laws
+from bmcd.sampling.tastes.rank_laws import RankLaws, rank_laws
 from bmcd.sampling.tastes.start import ROUNDS, best_scale, mean_field
 from bmcd.sampling.tastes.state import TasteData, TasteInfo, TasteState
 from bmcd.sampling.tastes.sweep import TasteEffort, taste_sweep
@@ -91,8 +91,14 @@ class TasteSampler:
 
     def first_items(self, state: TasteState) -> NDArray[np.float64]:
         """q[item, taste]: the probability that a visit to the taste clicks the item."""
-        self.laws.make(state.scale_index)
-        q = np.empty((self.data.n_items, self.n_tastes))
-        for c in range(self.n_tastes):
-            q[state.item_at[c], c] = np.exp(self.laws.log_law[state.scale_index[c]])
-        return q
+        return first_items_of(state, self.laws)
+
+
+def first_items_of(state: TasteState, laws: RankLaws) -> NDArray[np.float64]:
+    """Return q[item, taste] of a state: the probability that a visit to the taste clicks the item."""
+    laws.make(state.scale_index)
+    n_tastes, n_items = state.item_at.shape
+    q = np.empty((n_items, n_tastes))
+    for c in range(n_tastes):
+        q[state.item_at[c], c] = np.exp(laws.log_law[state.scale_index[c]])
+    return q

@@ -1,0 +1,62 @@
+"""What goes to the workers: the model file, once, and functions that say so where bmcd is missing."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections.abc import Callable
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from bmcd.baselines.spark_session import spark_folder
+from bmcd.errors import InputError
+from bmcd.models.load import Model, load
+
+_shipping = threading.Lock()
+
+
+def ship_model(session: Any, model: Model) -> str:
+    """Send a model to all executors of a session, without its users if it can do without; return its name there."""
+    folder = spark_folder()
+    with _shipping:
+        written = folder / "shipped.bmcd"
+        try:
+            model.save(written, clicks=False)
+        except InputError:  # a blend with neighbours among users
+            model.save(written)
+        path = folder / f"bmcd-{hashlib.sha256(written.read_bytes()).hexdigest()[:24]}.bmcd"
+        written.replace(path)
+        session.sparkContext.addFile(str(path))  # one that is there already is not sent again
+    return path.name
+
+
+def on_worker(module: str, function: str, **options: Any) -> Callable[[Any], Any]:
+    """Return a function for workers that calls ``bmcd.spark.module.function(rows, **options)``.
+
+    It is sent as what it does and not as its name, so that a worker without bmcd can say so.
+    """
+
+    def call(rows: Any) -> Any:
+        import importlib
+        import sys
+
+        try:
+            there = importlib.import_module(f"bmcd.spark.{module}")
+        except ImportError as error:
+            raise ImportError(
+                f"the Python of this Spark worker, {sys.executable}, cannot import bmcd ({error}): install "
+                '"bmcd[spark]" there, or name a Python that has it with spark.pyspark.python (spark-submit) or '
+                "PYSPARK_PYTHON."
+            ) from error
+        return getattr(there, function)(rows, **options)
+
+    return call
+
+
+@lru_cache(maxsize=2)
+def opened(name: str) -> Model:
+    """Return a model that was shipped; it is opened once in each Python process of an executor."""
+    from pyspark import SparkFiles
+
+    return load(Path(SparkFiles.get(name)))
