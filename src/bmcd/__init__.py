@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from bmcd import baselines, mallows, plots
+    from bmcd import baselines, errors, evaluation, exposure, mallows, plots, testing
     from bmcd.clicks.datasets import load_dataset
     from bmcd.clicks.reading import read_clicks
     from bmcd.clicks.table import Clicks, ClicksError
@@ -38,7 +38,10 @@ __all__ = [
     "baselines",
     "choose_n_clusters",
     "compare",
+    "errors",
     "evaluate",
+    "evaluation",
+    "exposure",
     "load",
     "load_dataset",
     "mallows",
@@ -47,6 +50,7 @@ __all__ = [
     "report",
     "rerank",
     "simulate",
+    "testing",
     "trade_off",
     "tune",
 ]
@@ -73,7 +77,7 @@ _HOME = {
     "trade_off": "bmcd.exposure.trade_off",
     "tune": "bmcd.evaluation.tune",
 }
-_ROOMS = ("baselines", "mallows", "plots")
+_ROOMS = ("baselines", "errors", "evaluation", "exposure", "mallows", "plots", "testing")
 
 
 def __getattr__(name: str) -> Any:
