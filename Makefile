@@ -10,9 +10,11 @@ demo: .venv/core
 
 test: java chromium .venv/all lint types
 	BMCD_REQUIRE_ALL=1 $(BIN)/python -m pytest -q -n 2 -m "not deep"
+	$(MAKE) docs
 
-test-deep: java chromium .venv/all
+test-deep: java chromium .venv/all docs-clean
 	BMCD_REQUIRE_ALL=1 BMCD_DEEP=1 $(BIN)/python -m pytest -q -n 2
+	$(MAKE) docs
 
 # The site, in docs/_build/html. Notebooks that have not changed are not run again; docs-clean forgets them.
 docs: .venv/all
