@@ -1,15 +1,22 @@
 """Formulas as MathML, which browsers draw by themselves: the site loads no script for them."""
 
+import re
 from typing import Any
 
 from docutils import nodes
 from docutils.utils.math import latex2mathml
 from sphinx.application import Sphinx
 
+# An index of a letter with an accent belongs beside it; docutils puts it below.
+UNDER_AN_ACCENT = re.compile(
+    r"<munder>(\s*(?:<mrow>\s*)?<mover[^>]*>(?:(?!</?mover).)*</mover>.*?)</munder>", re.DOTALL
+)
+
 
 def formula(text: str, display: bool) -> str:
     """Return the MathML of a formula in LaTeX."""
-    return str(latex2mathml.tex2mathml(text.strip().replace(r"\dots", r"\ldots"), as_block=display))
+    mathml = str(latex2mathml.tex2mathml(text.strip().replace(r"\dots", r"\ldots"), as_block=display))
+    return UNDER_AN_ACCENT.sub(r"<msub>\1</msub>", mathml)
 
 
 def visit_inline(self: Any, node: nodes.math) -> None:

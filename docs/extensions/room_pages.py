@@ -49,7 +49,7 @@ def page(room: str, modules: list[str], package: Path) -> str:
     parts = [f"# {room}/", markdown(first_sentences(about))]
     for module in modules:
         tree = ast.parse((package / room / module).read_text(encoding="utf-8"))
-        parts += [f"## {room}/{module}", markdown(first_sentences(ast.get_docstring(tree) or ""))]
+        parts += [f"## {module}", markdown(first_sentences(ast.get_docstring(tree) or ""))]
         rows = [f"| `{name}` | {in_a_cell(line)} |" for name, line in offered(tree)]
         if rows:
             parts.append("\n".join(["| | |", "|---|---|", *rows]))

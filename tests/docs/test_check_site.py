@@ -13,7 +13,7 @@ def test_a_whole_site_has_no_problems(tmp_path):
 
 def test_each_problem_is_named(tmp_path):
     (tmp_path / "a.html").write_text(
-        '<a href="gone.html">1</a><a href="#gone">2</a><script src="https://x.org/s.js"></script><img src="gone.png">'
+        '<a href="gone.html">1</a><a href="#no">2</a><script src="https://x.org/s.js"></script><img src="gone.png">'
     )
     (tmp_path / "s.css").write_text("@font-face {src: url(https://x.org/f.woff)}")
     found = problems(tmp_path)

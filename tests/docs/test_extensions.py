@@ -56,7 +56,9 @@ def test_every_command_and_option_is_on_the_page():
 
 def test_the_rooms_are_those_of_the_package():
     rooms = room_pages.rooms_in_order((ROOT / "docs" / "architecture.md").read_text())
-    assert {name for name, _ in rooms} == {path.name for path in PACKAGE.iterdir() if (path / "__init__.py").exists()}
+    assert {name for name, _ in rooms} == {
+        path.name for path in PACKAGE.iterdir() if (path / "__init__.py").exists()
+    }
     for room, modules in rooms:
         files = {path.relative_to(PACKAGE / room).as_posix() for path in (PACKAGE / room).rglob("*.py")}
         assert set(modules) == {name for name in files if not name.endswith("__init__.py")}
