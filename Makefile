@@ -18,7 +18,7 @@ test-deep: java chromium .venv/all docs-clean
 
 # The site, in docs/_build/html. Notebooks that have not changed are not run again; docs-clean forgets them.
 docs: .venv/all
-	$(BIN)/python -m sphinx -b html -q -W --keep-going -d docs/_build/doctrees docs docs/_build/html
+	$(BIN)/python -m sphinx -b html -q -E -W --keep-going -d docs/_build/doctrees docs docs/_build/html
 	$(BIN)/python scripts/check_site.py docs/_build/html
 
 docs-clean:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 from enum import Enum
 from typing import Any
 
@@ -12,6 +13,7 @@ from markdown_text import in_a_cell, markdown
 from sphinx.application import Sphinx
 from typer.main import get_command
 
+PAGE = re.compile(r"\bdocs/(\w+)\.md\b")
 PLACE = "<!-- every command -->"
 
 
@@ -41,7 +43,7 @@ def section(name: str, command: Any) -> str:
     ]
     paragraphs = [
         f"### bmcd {name}",
-        markdown(command.help or ""),
+        PAGE.sub(r"[docs/\1.md](\1.md)", markdown(command.help or "")),
         f"```console\n$ {(command.epilog or '').removeprefix('Example: ')}\n```",
         "\n".join(["| | | default |", "|---|---|---|", *rows]),
     ]

@@ -8,15 +8,14 @@ from docutils.utils.math import latex2mathml
 from sphinx.application import Sphinx
 
 # An index of a letter with an accent belongs beside it; docutils puts it below.
-UNDER_AN_ACCENT = re.compile(
-    r"<munder>(\s*(?:<mrow>\s*)?<mover[^>]*>(?:(?!</?mover).)*</mover>.*?)</munder>", re.DOTALL
-)
+ACCENT = r"(<mo stretchy=\"false\">.</mo>)"
+BELOW_AN_ACCENT = re.compile(rf"<munderover>\s*(<mi>\w</mi>)(.*?){ACCENT}\s*</munderover>", re.DOTALL)
 
 
 def formula(text: str, display: bool) -> str:
     """Return the MathML of a formula in LaTeX."""
     mathml = str(latex2mathml.tex2mathml(text.strip().replace(r"\dots", r"\ldots"), as_block=display))
-    return UNDER_AN_ACCENT.sub(r"<msub>\1</msub>", mathml)
+    return BELOW_AN_ACCENT.sub(r"<msub><mover>\1\3</mover>\2</msub>", mathml)
 
 
 def visit_inline(self: Any, node: nodes.math) -> None:

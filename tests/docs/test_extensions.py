@@ -78,6 +78,12 @@ def test_strokes_are_escaped_but_not_in_examples():
     assert docstrings.with_strokes("    >>> a | b") == "    >>> a | b"
 
 
+def test_pages_that_docstrings_name_are_links():
+    assert docstrings.with_pages("see `docs/model.md`; docs/tastes.md.") == "see :doc:`/model`; :doc:`/tastes`."
+    assert "[docs/evaluation.md](evaluation.md) defines" in command_help.every_command()
+
+
 def test_formulas_are_mathml():
     assert mathml.formula(r"\alpha_c", display=False).startswith("<math")
+    assert "<msub><mover><mi>R</mi>" in mathml.formula(r"{\tilde R}_{ij}", display=False)
     assert 'display="block"' in mathml.formula(r"\tau_1, \dots", display=True)
