@@ -245,6 +245,8 @@ def evaluate(
     bin_width
         Width of the bins of probability; the paper's is 0.01.
 
+    Notes
+    -----
     A user with recommendations but without test clicks counts: all those recommendations are misses. A user with
     test clicks but without recommendations counts as 0 in precision, recall, NDCG and MRR, and nowhere else.
 

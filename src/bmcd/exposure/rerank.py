@@ -192,6 +192,8 @@ def rerank(
     options
         Those of the model's ``recommend`` (for BMCD max_draws, n_threads, progress).
 
+    Notes
+    -----
     Where scores are equal, the items of the plain list stay if they can. The order of users and items changes
     nothing.
 
