@@ -3,16 +3,26 @@ PYTHON ?= python3
 BIN := .venv/bin
 JUDGES := .venv/judging/bin
 
-.PHONY: demo test test-deep lint format types bench reproduce java chromium clean
+.PHONY: demo test test-deep docs docs-clean lint format types bench reproduce java chromium clean
 
 demo: .venv/core
 	$(BIN)/bmcd demo
 
 test: java chromium .venv/all lint types
 	BMCD_REQUIRE_ALL=1 $(BIN)/python -m pytest -q -n 2 --dist loadgroup -m "not deep"
+	$(MAKE) docs
 
-test-deep: java chromium .venv/all
+test-deep: java chromium .venv/all docs-clean
 	BMCD_REQUIRE_ALL=1 BMCD_DEEP=1 $(BIN)/python -m pytest -q -n 2 --dist loadgroup
+	$(MAKE) docs
+
+# The site, in docs/_build/html. Notebooks that have not changed are not run again; docs-clean forgets them.
+docs: .venv/all
+	$(BIN)/python -m sphinx -b html -q -E -W --keep-going -d docs/_build/doctrees docs docs/_build/html
+	$(BIN)/python scripts/check_site.py docs/_build/html
+
+docs-clean:
+	rm -rf docs/_build docs/rooms
 
 lint: .venv/judges
 	$(JUDGES)/ruff check .

@@ -3,10 +3,10 @@
 import importlib
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 if TYPE_CHECKING:
-    from bmcd import baselines, mallows, plots, spark
+    from bmcd import baselines, errors, evaluation, exposure, mallows, plots, spark, testing
     from bmcd.clicks.datasets import load_dataset
     from bmcd.clicks.reading import read_clicks
     from bmcd.clicks.table import Clicks, ClicksError
@@ -40,7 +40,10 @@ __all__ = [
     "baselines",
     "choose_n_clusters",
     "compare",
+    "errors",
     "evaluate",
+    "evaluation",
+    "exposure",
     "load",
     "load_dataset",
     "mallows",
@@ -51,6 +54,7 @@ __all__ = [
     "simulate",
     "simulate_tastes",
     "spark",
+    "testing",
     "trade_off",
     "tune",
 ]
@@ -79,7 +83,7 @@ _HOME = {
     "trade_off": "bmcd.exposure.trade_off",
     "tune": "bmcd.evaluation.tune",
 }
-_ROOMS = ("baselines", "mallows", "plots", "spark")
+_ROOMS = ("baselines", "errors", "evaluation", "exposure", "mallows", "plots", "spark", "testing")
 
 
 def __getattr__(name: str) -> Any:

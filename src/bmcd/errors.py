@@ -86,15 +86,35 @@ class Message(str):
 
 
 class BmcdError(Exception):
-    """Base of all errors about what was given to bmcd. What is not below it is a bug."""
+    """Base of all errors about what was given to bmcd. What is not below it is a bug.
+
+    >>> import bmcd
+    >>> try:
+    ...     bmcd.load_dataset("nonsense")
+    ... except BmcdError as error:
+    ...     print(error)
+    there is no data set 'nonsense'; there are 'eshop', 'msweb', 'msweb-all'.
+    """
 
 
 class InputError(BmcdError, ValueError):
-    """An argument or option has a value that cannot be used."""
+    """An argument or option has a value that cannot be used.
+
+    >>> import bmcd
+    >>> bmcd.simulate(n_users=0)
+    Traceback (most recent call last):
+    bmcd.errors.InputError: there must be at least one user and one item, not 0 and 50.
+    """
 
 
 class InputTypeError(InputError, TypeError):
-    """An argument is a thing of the wrong kind, such as one id where a list of ids is wanted."""
+    """An argument is a thing of the wrong kind, such as one id where a list of ids is wanted.
+
+    >>> import bmcd
+    >>> bmcd.load_dataset("eshop").rows_of(15)
+    Traceback (most recent call last):
+    bmcd.errors.InputTypeError: users must be a list of ids, such as [15], not 15.
+    """
 
 
 class ClicksError(InputError):
@@ -102,6 +122,14 @@ class ClicksError(InputError):
 
     `file` is the path as given. `line` and `column` count from 1 in text files; in frames and matrices
     `row` counts from 0 and `column` is the column's name or number. What does not apply is None.
+
+    >>> import bmcd
+    >>> import pandas as pd
+    >>> try:
+    ...     bmcd.Clicks.from_frame(pd.DataFrame({"user": ["ann", None], "item": ["tea", "milk"]}))
+    ... except ClicksError as error:
+    ...     print(error.row, error.column)
+    1 user
     """
 
     def __init__(
@@ -123,22 +151,47 @@ class ClicksError(InputError):
 
 
 class UnknownIdError(InputError, KeyError):
-    """A user or an item that is not known."""
+    """A user or an item that is not known.
+
+    >>> import bmcd
+    >>> try:
+    ...     bmcd.load_dataset("eshop").columns_of(["Z99"])
+    ... except UnknownIdError as error:
+    ...     print(str(error).strip())
+    the item is not known: 'Z99'. The item ids look like 'A13', 'A16', 'B4'.
+    """
 
     def __str__(self) -> str:  # a plain KeyError would show its message in quotes
         return str(self.args[0])
 
 
 class BlendError(InputError):
-    """A model of a blend failed; the message says which, in which fold, and why."""
+    """A model of a blend failed; the message says which, in which fold, and why.
+
+    >>> issubclass(BlendError, InputError)
+    True
+    """
 
 
 class ConfigError(InputError):
-    """A config file that cannot be run; the message says what to change."""
+    """A config file that cannot be run; the message says what to change.
+
+    >>> from pathlib import Path
+    >>> from bmcd.cli.compare_config import read_config
+    >>> _ = Path("study.toml").write_text("k = 10")
+    >>> read_config("study.toml")
+    Traceback (most recent call last):
+    bmcd.errors.ConfigError: ...
+    """
 
 
 class ExposureError(InputError):
-    """Limits that cannot be kept: `items` has the ids of those to blame, `shortfall` the number that is lacking."""
+    """Limits that cannot be kept: `items` has the ids of those to blame, `shortfall` the number that is lacking.
+
+    >>> error = ExposureError("item 'a' should be shown to 2 users, but only 1 has not clicked it", ["a"], 1)
+    >>> error.items, error.shortfall
+    (['a'], 1)
+    """
 
     def __init__(self, message: str, items: list[Any], shortfall: int) -> None:
         super().__init__(message)
@@ -146,31 +199,66 @@ class ExposureError(InputError):
 
 
 class StoreError(BmcdError):
-    """A model or checkpoint file cannot be read or written; the message names it and says what to do."""
+    """A model or checkpoint file cannot be read or written; the message names it and says what to do.
+
+    >>> import bmcd
+    >>> from pathlib import Path
+    >>> _ = Path("model.bmcd").write_text("not a model")
+    >>> bmcd.load("model.bmcd")
+    Traceback (most recent call last):
+    bmcd.errors.StoreError: ...
+    """
 
 
 class OutputError(BmcdError):
-    """A file cannot be written; the message names it."""
+    """A file cannot be written; the message names it.
+
+    >>> issubclass(OutputError, BmcdError), issubclass(OutputError, InputError)
+    (True, False)
+    """
 
 
 class TimeBudgetError(BmcdError, RuntimeError):
-    """The time budget was used up before there was a draw of every chain."""
+    """The time budget was used up before there was a draw of every chain.
+
+    >>> issubclass(TimeBudgetError, RuntimeError)
+    True
+    """
 
 
 class MissingPackageError(BmcdError, ImportError):
-    """An optional package is not installed; the message says how to install it."""
+    """An optional package is not installed; the message says how to install it.
+
+    >>> issubclass(MissingPackageError, ImportError)
+    True
+    """
 
 
 class JavaError(BmcdError, RuntimeError):
-    """There is no Java that Spark can use; the message says what to install."""
+    """There is no Java that Spark can use; the message says what to install.
+
+    >>> issubclass(JavaError, RuntimeError)
+    True
+    """
 
 
 class ContractError(BmcdError, AssertionError):
-    """A recommender breaks the contract of `bmcd.testing`; the message says how."""
+    """A recommender breaks the contract of `bmcd.testing`; the message says how.
+
+    >>> from types import SimpleNamespace
+    >>> from bmcd.testing import check_recommender
+    >>> check_recommender(lambda: SimpleNamespace(fit=lambda clicks: None))
+    Traceback (most recent call last):
+    bmcd.errors.ContractError: fit must return the model itself
+    """
 
 
 class Interrupted(KeyboardInterrupt):
-    """Ctrl-C came before there was anything to return: `what` happened, and how to `resume`, if possible."""
+    """Ctrl-C came before there was anything to return: `what` happened, and how to `resume`, if possible.
+
+    >>> print(Interrupted("stopped before the first draw.", "The same call goes on."))
+    stopped before the first draw. The same call goes on.
+    """
 
     def __init__(self, what: str, resume: str = "") -> None:
         super().__init__(f"{what} {resume}".strip())
@@ -178,24 +266,53 @@ class Interrupted(KeyboardInterrupt):
 
 
 class BmcdWarning(UserWarning):
-    """Base of all warnings of bmcd."""
+    """Base of all warnings of bmcd.
+
+    >>> import warnings
+    >>> warnings.simplefilter("ignore", BmcdWarning)  # for none of them
+    """
 
 
 class FitWarning(BmcdWarning):
-    """A fit ended before its time, or at the edge of what it tried; what was drawn is kept."""
+    """A fit ended before its time, or at the edge of what it tried; what was drawn is kept.
+
+    >>> issubclass(ConvergenceWarning, FitWarning), issubclass(FitWarning, BmcdWarning)
+    (True, True)
+    """
 
 
 class ConvergenceWarning(FitWarning):
-    """The chains of a fit have not converged; the message says by how much, and what to do."""
+    """The chains of a fit have not converged; the message says by how much, and what to do.
+
+    >>> import warnings
+    >>> warnings.simplefilter("error", ConvergenceWarning)  # a fit that has not converged is then an error
+    """
 
 
 class ShortListWarning(BmcdWarning):
-    """More recommendations were asked for than there are items left for some users."""
+    """More recommendations were asked for than there are items left for some users.
+
+    >>> import warnings
+    >>> warnings.simplefilter("ignore", ShortListWarning)  # for those who know
+    """
 
 
 class StoreWarning(BmcdWarning):
-    """Something is wrong with a file, and there was a way round."""
+    """Something is wrong with a file, and there was a way round.
+
+    >>> issubclass(StoreWarning, BmcdWarning)
+    True
+    """
 
 
 class EstimateWarning(BmcdWarning):
-    """The value returned is an estimate by importance sampling, and its standard error was not asked for."""
+    """The value returned is an estimate by importance sampling, and its standard error was not asked for.
+
+    >>> import warnings
+    >>> from bmcd import mallows
+    >>> with warnings.catch_warnings(record=True) as seen:
+    ...     warnings.simplefilter("always")
+    ...     value = mallows.log_partition(25, 2.0, "spearman")
+    >>> [warning.category.__name__ for warning in seen]
+    ['EstimateWarning']
+    """

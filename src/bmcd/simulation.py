@@ -34,7 +34,12 @@ def paper_consensuses() -> NDArray[np.int64]:
 
 @dataclass(frozen=True)
 class Simulation:
-    """Simulated clicks together with the truth they were made from."""
+    """Simulated clicks together with the truth they were made from.
+
+    >>> simulation = simulate(n_users=100, seed=1)
+    >>> simulation.clicks.n_users, simulation.ranks.shape, simulation.rho.shape
+    (100, (100, 50), (3, 50))
+    """
 
     clicks: Clicks
     """Who clicked what: the c_j best items of each user."""

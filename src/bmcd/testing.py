@@ -58,6 +58,9 @@ def check_recommender(
     * ids are those of the clicks, and titles come with them;
     * asking twice gives the same, and a model fitted again has forgotten what it was fitted to before;
     * an unknown user or item, or a k below 1, is an error.
+
+    >>> from bmcd.baselines import EASE
+    >>> check_recommender(EASE)
     """
     with warnings.catch_warnings():
         # The clicks are few, and so may be the draws; neither is against the contract.

@@ -30,6 +30,13 @@ class Rival(BaseEstimator, ABC):  # type: ignore[misc]
     Attributes
     ----------
     clicks_ : the clicks it was fitted to
+
+    Examples
+    --------
+    >>> import bmcd
+    >>> from bmcd.baselines import EASE, Rival
+    >>> isinstance(EASE(), Rival)
+    True
     """
 
     clicks_: Clicks

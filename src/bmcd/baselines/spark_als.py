@@ -40,6 +40,12 @@ class SparkALS(FactorRival):
     Attributes
     ----------
     user_factors_, item_factors_ : U and V; 0 for users and items without clicks, which Spark does not see
+
+    Examples
+    --------
+    >>> from bmcd.baselines import SparkALS
+    >>> SparkALS(factors=8).get_params()["regularization"]  # fit needs Java
+    1.0
     """
 
     def __init__(

@@ -78,6 +78,8 @@ def read_clicks(
     library
         That of the frames in which answers are given: "pandas", "polars" or "pyarrow".
 
+    Examples
+    --------
     >>> import pathlib, tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     file = pathlib.Path(folder, "clicks.csv")

@@ -50,7 +50,17 @@ class Entry(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Comparison:
-    """The result of `bmcd.compare`: models by measures; `print` it for the main ones."""
+    """The result of `bmcd.compare`: models by measures; `print` it for the main ones.
+
+    >>> import bmcd
+    >>> simulation = bmcd.simulate(n_users=300, seed=1)
+    >>> models = {"EASE": bmcd.baselines.EASE(), "popularity": bmcd.baselines.Popularity()}
+    >>> comparison = bmcd.compare(models, simulation.clicks, simulation, k=5, against="popularity")
+    >>> comparison.table["model"].tolist()
+    ['EASE', 'popularity']
+    >>> comparison.value("EASE", "accuracy") > comparison.value("popularity", "accuracy")
+    True
+    """
 
     entries: Mapping[str, Entry]
     """By the name of the model."""

@@ -41,7 +41,15 @@ CALIBRATION_MEASURES = ("brier", "log_score", "expected_calibration_error", "ece
 
 @dataclass(frozen=True, eq=False)
 class ItemCounts:
-    """How often each item was recommended, from the least to the most clicked in train, as in the paper."""
+    """How often each item was recommended, from the least to the most clicked in train, as in the paper.
+
+    >>> import bmcd
+    >>> simulation = bmcd.simulate(n_users=200, seed=1)
+    >>> model = bmcd.baselines.Popularity().fit(simulation.clicks)
+    >>> evaluation = bmcd.evaluate(model.recommend(k=5), simulation.clicks, simulation)
+    >>> evaluation.items.to_frame().columns.tolist()
+    ['item', 'clicks', 'recommended', 'hits', 'rare']
+    """
 
     item: NDArray[Any]
     """The caller's ids."""
@@ -72,7 +80,15 @@ class ItemCounts:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Evaluation:
-    """The result of `bmcd.evaluate`; `print` it for the table. docs/evaluation.md defines every measure."""
+    """The result of `bmcd.evaluate`; `print` it for the table. docs/evaluation.md defines every measure.
+
+    >>> import bmcd
+    >>> simulation = bmcd.simulate(n_users=200, seed=1)
+    >>> model = bmcd.baselines.Popularity().fit(simulation.clicks)
+    >>> evaluation = bmcd.evaluate(model.recommend(k=5), simulation.clicks, simulation)
+    >>> evaluation.n_recommendations, evaluation.value("accuracy") == evaluation.n_hits / 1000
+    (1000, True)
+    """
 
     k: int
     """The number of recommendations asked for, for each user."""
@@ -229,6 +245,8 @@ def evaluate(
     bin_width
         Width of the bins of probability; the paper's is 0.01.
 
+    Notes
+    -----
     A user with recommendations but without test clicks counts: all those recommendations are misses. A user with
     test clicks but without recommendations counts as 0 in precision, recall, NDCG and MRR, and nowhere else.
 

@@ -18,7 +18,17 @@ from bmcd.prediction.top_k import Lists, check_k, order_of_ids, recommendation_f
 
 @dataclass(frozen=True, eq=False)
 class ShownItems:
-    """What some recommendations are worth, and how often they show each item."""
+    """What some recommendations are worth, and how often they show each item.
+
+    >>> import bmcd
+    >>> clicks = bmcd.Clicks.from_matrix([[1, 0, 0], [1, 0, 0], [0, 1, 0]], items=["a", "b", "c"])
+    >>> scores = [[0.0, 0.4, 0.3], [0.0, 0.5, 0.4], [0.2, 0.0, 0.1]]
+    >>> reranking = bmcd.rerank(scores, k=1, clicks=clicks, value="probability", min_exposure=1)
+    >>> reranking.before.exposure.tolist(), reranking.after.exposure.tolist()
+    ([1, 2, 0], [1, 1, 1])
+    >>> reranking.before.n_shown, reranking.after.coverage
+    (2, 1.0)
+    """
 
     total: float
     """Sum of the probabilities of all recommendations, the expected number of hits; or sum of their scores."""
@@ -60,7 +70,15 @@ class ShownItems:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Reranking:
-    """The result of `bmcd.rerank`; `print` it for the price."""
+    """The result of `bmcd.rerank`; `print` it for the price.
+
+    >>> import bmcd
+    >>> clicks = bmcd.Clicks.from_matrix([[1, 0, 0], [1, 0, 0], [0, 1, 0]], items=["a", "b", "c"])
+    >>> scores = [[0.0, 0.4, 0.3], [0.0, 0.5, 0.4], [0.2, 0.0, 0.1]]
+    >>> reranking = bmcd.rerank(scores, k=1, clicks=clicks, value="probability", min_exposure=1)
+    >>> round(reranking.price, 6), reranking.n_changed
+    (0.1, 1)
+    """
 
     recommendations: Any
     """The frame, with the columns of `recommend`."""
@@ -174,6 +192,8 @@ def rerank(
     options
         Those of the model's ``recommend`` (for BMCD max_draws, n_threads, progress).
 
+    Notes
+    -----
     Where scores are equal, the items of the plain list stay if they can. The order of users and items changes
     nothing.
 

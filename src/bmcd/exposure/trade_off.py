@@ -28,7 +28,15 @@ Ladder = Literal["min_coverage", "min_exposure", "max_exposure"]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class TradeOff:
-    """One reranking for each rung of a ladder of limits; `print` it for the table, `plot` for the figure."""
+    """One reranking for each rung of a ladder of limits; `print` it for the table, `plot` for the figure.
+
+    >>> import bmcd
+    >>> clicks = bmcd.Clicks.from_matrix([[1, 0, 0], [1, 0, 0], [0, 1, 0]], items=["a", "b", "c"])
+    >>> scores = [[0.0, 0.4, 0.3], [0.0, 0.5, 0.4], [0.2, 0.0, 0.1]]
+    >>> curve = bmcd.trade_off(scores, k=1, clicks=clicks, value="probability", min_exposure=[0, 1])
+    >>> curve.to_frame()["items_shown"].tolist()
+    [2, 3]
+    """
 
     ladder: Ladder
     """Which limit changes from rung to rung."""

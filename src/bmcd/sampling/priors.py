@@ -25,6 +25,8 @@ class Priors:
         psi in the paper. The default 10 pulls cluster sizes a little towards each other, and keeps small clusters
         from dying out; it weighs as much as ten users in each cluster.
 
+    Examples
+    --------
     >>> Priors(rate=0.1)
     Priors(rate=0.1, concentration=10.0)
     """

@@ -55,6 +55,8 @@ class TastePriors:
         Rate of the law of the rates: a number, or a `GammaPrior` to learn it. By default learnt with Gamma(1, 1),
         which any data outweigh.
 
+    Examples
+    --------
     >>> TastePriors(a=0.1).hyper()
     Hyper(a_shape=0.0, a_rate=0.0, b_shape=1.0, b_rate=1.0)
     """
