@@ -24,9 +24,6 @@ LINK = re.compile(r"(!?\[[^\]]*\]\()([^)\s]+)(\))")
 FENCED = re.compile(r"(^[ ]*(```+|:::+).*?^[ ]*\2[ ]*$)", re.MULTILINE | re.DOTALL)
 LOGGER = getLogger(__name__)
 
-# Guides that are linked and listed as soon as they are there.
-AWAITED = ("serving", "scale")
-
 
 def shown_files(source: Path) -> dict[str, str]:
     """Return the page of the site that shows a file of the repository, for each such file."""
@@ -79,9 +76,6 @@ def with_links(text: str, file: str, page: str, shown: dict[str, str]) -> str:
 def fill_in(app: Sphinx, name: str, source: list[str]) -> None:
     """Put texts of the repository in their places, and make links of a page work in the site."""
     page, shown = f"{name}.md", shown_files(Path(app.srcdir))
-    for awaited in AWAITED:
-        if f"docs/{awaited}.md" not in shown:  # no line of a list of pages, no row of a table
-            source[0] = re.sub(rf"^({awaited}|\|.*\]\({awaited}\.md\).*)\n", "", source[0], flags=re.MULTILINE)
     text = with_links(source[0], f"docs/{page}", page, shown)
 
     def file_text(file: str) -> str:

@@ -1,7 +1,6 @@
 """What the site is made of: pages from elsewhere, commands, rooms, text."""
 
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
@@ -88,12 +87,3 @@ def test_formulas_are_mathml():
     assert mathml.formula(r"\alpha_c", display=False).startswith("<math")
     assert "<msub><mover><mi>R</mi>" in mathml.formula(r"{\tilde R}_{ij}", display=False)
     assert 'display="block"' in mathml.formula(r"\tau_1, \dots", display=True)
-
-
-def test_an_awaited_guide_is_listed_once_it_is_there(tmp_path):
-    rows = "| [Serving](serving.md) | over HTTP |\n| [Scale](scale.md) | many |\n"
-    page = f"{rows}\n```{{toctree}}\nserving\nscale\nguides\n```\n"
-    (tmp_path / "scale.md").write_text("# Scale\n")
-    source = [page]
-    repository_pages.fill_in(SimpleNamespace(srcdir=tmp_path), "guides", source)
-    assert source[0] == "| [Scale](scale.md) | many |\n\n```{toctree}\nscale\nguides\n```\n"
