@@ -10,8 +10,9 @@ import numpy as np
 
 from bmcd.clicks.table import Clicks, Library
 from bmcd.errors import InputError
-from bmcd.evaluation import Comparison, Evaluation, compare, evaluate
+from bmcd.evaluation.compare import Comparison, compare
 from bmcd.evaluation.diversity_price import diversity_price, price_table
+from bmcd.evaluation.evaluate import Evaluation, evaluate
 from bmcd.exposure.flow import best_flow, graph_solvers, widest_coverage
 from bmcd.exposure.limits import Limit, read_limits
 from bmcd.exposure.rerank import Reranking, make_problem, rerank_weights
