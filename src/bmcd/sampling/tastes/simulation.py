@@ -25,7 +25,13 @@ CONCENTRATION = 3.0
 
 @dataclass(frozen=True, eq=False)
 class TasteSimulation:
-    """Simulated clicks together with the tastes they were made from."""
+    """Simulated clicks together with the tastes they were made from.
+
+    >>> import bmcd
+    >>> simulation = bmcd.simulate_tastes(n_users=1000, n_items=50, n_tastes=5, seed=1)
+    >>> simulation.first_items.sum(axis=0).round(9).tolist()  # every visit clicks one item
+    [1.0, 1.0, 1.0, 1.0, 1.0]
+    """
 
     clicks: Clicks
     rho: NDArray[np.int64]
