@@ -56,7 +56,7 @@ def simulation(
 ) -> None:
     """Run the simulation study: 20 data sets, BMCD, Tastes and collaborative filtering, the next 5 and 10 items.
 
-    It takes about an hour on two cores. Finished tasks are kept in the folder: after Ctrl-C or a crash, the same
+    It takes about 45 minutes on two cores. Finished tasks are kept in the folder: after Ctrl-C or a crash, the same
     command continues where it was. Collaborative filtering needs the extra "baselines".
     """
     from experiments.simulation import SimulationStudy
@@ -84,7 +84,7 @@ def case_study(
 ) -> None:
     """Run the case study's protocol on public clicks, or on your own: BMCD, Tastes and Blend against tuned rivals.
 
-    It takes about 40 minutes on two cores. Finished tasks are kept in the folder: after Ctrl-C or a crash, the same
+    It takes about 50 minutes on two cores. Finished tasks are kept in the folder: after Ctrl-C or a crash, the same
     command continues where it was. Collaborative filtering needs the extra "baselines".
     """
     from experiments.case_study import CaseStudy
