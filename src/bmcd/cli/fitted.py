@@ -42,7 +42,10 @@ def refuse(model: Model, output: Path, checkpoint: Path) -> NoReturn:
     """Say why no model was written and what to do, and end."""
     verdict = model.verdict_
     advice = " ".join(map(as_options, (verdict.text, *verdict.advice)))
-    complain(f"{advice} No model was written to {output}; {checkpoint} has the draws.", "")
+    complain(
+        f"{advice} No model was written to {output}; {checkpoint} has the draws: remove it to start anew with other settings.",
+        "",
+    )
     raise typer.Exit(NOT_CONVERGED)
 
 
