@@ -42,10 +42,8 @@ def refuse(model: Model, output: Path, checkpoint: Path) -> NoReturn:
     """Say why no model was written and what to do, and end."""
     verdict = model.verdict_
     advice = " ".join(map(as_options, (verdict.text, *verdict.advice)))
-    complain(
-        f"{advice} No model was written to {output}; {checkpoint} has the draws: remove it to start anew with other settings.",
-        "",
-    )
+    kept = f"{checkpoint} has the draws: remove it to start anew with other settings."
+    complain(f"{advice} No model was written to {output}; {kept}", "")
     raise typer.Exit(NOT_CONVERGED)
 
 
