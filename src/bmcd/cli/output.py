@@ -66,7 +66,7 @@ def complain(text: str, kind: str = "error: ") -> None:
 
 def print_json(value: Any) -> None:
     """One JSON object on standard output; other letters than ASCII are escaped, so any terminal can show it."""
-    print(json.dumps(json_ready(value), allow_nan=False, indent=2))
+    print(json.dumps(json_ready(value), allow_nan=False, indent=2), flush=True)
 
 
 def check_output(path: Path, kinds: Sequence[str], but_not: Iterable[Path | str | None] = ()) -> Path:

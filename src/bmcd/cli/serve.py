@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -23,9 +23,12 @@ from bmcd.cli.log_files import (
     MissingRows,
     UserColumn,
 )
-from bmcd.cli.output import say
+from bmcd.cli.output import print_json, say
 from bmcd.system.packages import import_optional
 from bmcd.system.progress import QUIET
+
+if TYPE_CHECKING:
+    from bmcd.serve.served_model import ServedModel
 
 KEY = "BMCD_SERVE_KEY"
 LIMITS = "Limits"
@@ -71,6 +74,7 @@ def serve(
     encoding: Encoding = None,
     missing: MissingRows = Missing.error,
     ignore_unknown: IgnoreUnknown = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print address and model as one JSON object.")] = False,
 ) -> None:
     """Serve a model over HTTP: POST /v1/recommend for machines, a page for editors at /, the addresses at /docs.
 
@@ -97,8 +101,15 @@ def serve(
         calibration=None if test is None else _calibration(test, layout, ignore_unknown),
         **options,
     )
+
+    def started(address: str, served: ServedModel) -> None:
+        if as_json:
+            print_json({"address": address, "model": model, "hash": served.hash})
+        else:
+            say(f"{address} serves {model} ({served.hash[:12]}): Ctrl-C stops it.")
+
     with _access_log():
-        run(settings, say)
+        run(settings, started)
 
 
 @contextmanager

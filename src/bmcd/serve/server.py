@@ -28,8 +28,11 @@ SWITCH_SECONDS = 0.001
 BACKLOG = 2048
 
 
-def serve(settings: Settings, say: Callable[[str], None] = print) -> None:
-    """Serve the model until SIGTERM or Ctrl-C; raise if it cannot be loaded, made ready, or the port is taken."""
+def serve(settings: Settings, started: Callable[[str, ServedModel], None]) -> None:
+    """Serve the model until SIGTERM or Ctrl-C; raise if it cannot be loaded, made ready, or the port is taken.
+
+    ``started`` is told the address and the model as soon as it listens.
+    """
     loaded = ServedModel.from_file(settings.path)
     listening = _listen(settings.host, settings.port)
     server: _Server | None = None
@@ -45,7 +48,7 @@ def serve(settings: Settings, say: Callable[[str], None] = print) -> None:
     with listening:
         host, port = listening.getsockname()[:2]
         name = f"[{host}]" if ":" in host else host
-        say(f"http://{name}:{port}/ serves {settings.path} ({loaded.hash[:12]}): Ctrl-C stops it.")
+        started(f"http://{name}:{port}/", loaded)
         interval = sys.getswitchinterval()
         sys.setswitchinterval(SWITCH_SECONDS)
         try:
