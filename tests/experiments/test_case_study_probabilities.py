@@ -43,7 +43,7 @@ def models_of_blends(results):
     return {name: model.fit(train, seed=0, n_threads=1, progress=False) for name, model in models.items()}
 
 
-@pytest.mark.filterwarnings("ignore::bmcd.errors.FitWarning")  # as in the study: so few clicks, so many tastes
+@pytest.mark.filterwarnings("ignore::bmcd.errors.FitWarning")  # few clicks, many tastes
 def test_tastes_and_blends_are_what_the_estimators_recommend(data_sets):
     results = data_sets["eshop-2"]
     _, train, test = prepare(results.plan.data)
@@ -113,7 +113,7 @@ def forecasts(seed, shift):
 
 
 def test_right_probabilities_have_the_calibration_error_of_chance(rotating_seed):
-    """Over 81 seeds the error was 1.00 of that of chance, sd 0.11, and its lower end 0.33, sd 0.15: 5 are allowed."""
+    """Over 81 seeds the error was 1.00 of that of chance (sd 0.11), its lower end 0.33 (sd 0.15): 5 sd are allowed."""
     measured = reliability(forecasts(rotating_seed, 0.0), seed=0)
     assert measured["ece"][0] == pytest.approx(measured["ece_by_chance"], rel=0.56)
     assert measured["ece"][1] < 1.06 * measured["ece_by_chance"]
