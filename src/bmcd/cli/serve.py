@@ -114,13 +114,14 @@ def serve(
 
 @contextmanager
 def _access_log() -> Iterator[None]:
-    """Write a JSON object to standard error for every request, as it is; --quiet leaves them out."""
+    """Write a JSON object to standard error for every request, as it is; --quiet leaves these and notes out."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(logging.Formatter("%(message)s"))
-    log = logging.getLogger("bmcd.access")
+    log, notes = logging.getLogger("bmcd.access"), logging.getLogger("bmcd.serve")
     log.addHandler(handler)
     log.propagate = False
-    log.setLevel(logging.WARNING if os.environ.get(QUIET) else logging.INFO)
+    for one in (log, notes):
+        one.setLevel(logging.WARNING if os.environ.get(QUIET) else logging.INFO)
     try:
         yield
     finally:
