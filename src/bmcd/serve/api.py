@@ -69,15 +69,7 @@ class Api:
             The probability is that of being among the person's next k. Items that the model does not know are left
             out and listed.
             """
-            model = self.current.get()
-            self._check_people([(person.id, person.clicked) for person in body.people])
-            self._check(body.k, items=body.items or (), exclude=body.exclude)
-            people = [(person.id, person.clicked) for person in body.people]
-            return await self._ask(
-                request,
-                len(people),
-                lambda: model.recommend(people, body.k, body.min_probability, body.items, body.exclude),
-            )
+            return await self._recommend(request, body)
 
         @routes.get(
             "/v1/users/{user:path}/recommendations",
@@ -106,18 +98,8 @@ class Api:
         @routes.post("/invocations", responses=PROBLEMS, tags=["ask"])
         async def invocations(request: Request, body: Invocation) -> Response:
             """Recommend in the form of MLflow's scoring server: clicks in, recommendations out, both as rows."""
-            model = self.current.get()
             asked, named = people_of(body)
-            self._check_people([(person.id, person.clicked) for person in asked.people])
-            self._check(asked.k, items=asked.items or (), exclude=asked.exclude)
-            people = [(person.id, person.clicked) for person in asked.people]
-            return await self._ask(
-                request,
-                len(people),
-                lambda: answer_rows(
-                    model.recommend(people, asked.k, asked.min_probability, asked.items, asked.exclude), named
-                ),
-            )
+            return await self._recommend(request, asked, lambda answer: answer_rows(answer, named))
 
         @routes.get("/v1/items", responses=PROBLEMS, tags=["look up"])
         async def items(query: Annotated[ItemQuery, Query()]) -> Response:
@@ -169,6 +151,23 @@ class Api:
             return Response(self.metrics.text(), headers={"content-type": CONTENT_TYPE})
 
         return routes
+
+    async def _recommend(
+        self,
+        request: Request,
+        asked: Recommend,
+        formed: Callable[[dict[str, Any]], dict[str, Any]] = lambda answer: answer,
+    ) -> Response:
+        """Recommend to people, and bring the answer into its form."""
+        model = self.current.get()
+        people = [(person.id, person.clicked) for person in asked.people]
+        self._check_people(people)
+        self._check(asked.k, items=asked.items or (), exclude=asked.exclude)
+        return await self._ask(
+            request,
+            len(people),
+            lambda: formed(model.recommend(people, asked.k, asked.min_probability, asked.items, asked.exclude)),
+        )
 
     async def _ask(self, request: Request, n_people: int, work: Callable[[], dict[str, Any]]) -> Response:
         """Answer a question in a slot; while it waits, see whether the caller is still there."""
