@@ -6,6 +6,8 @@ import pytest
 
 import bmcd
 
+pytestmark = pytest.mark.xdist_group("blend")  # the model is fitted once
+
 SHORT = (
     *("--model", "blend", "--tastes", "3", "--folds", "2"),
     *("--draws", "4", "--warmup", "5", "--thin", "2", "--chains", "2"),

@@ -17,6 +17,8 @@ from experiments.tasks import StudyError
 
 import bmcd
 
+pytestmark = pytest.mark.xdist_group("case study")  # the study is run once
+
 TABLES = {
     *("data_sets", "cluster_choice", "accuracy_by_clusters", "accuracy", "probabilities", "cutoffs", "coverage"),
     *("rare", "similarity", "rare_hits", "settings", "probabilities_of_all", "most_probable", "weights"),

@@ -14,6 +14,8 @@ from experiments.case_study.words import in_short
 import bmcd
 from bmcd.sampling.tastes.priors import TastePriors
 
+pytestmark = pytest.mark.xdist_group("case study")  # the study is run once
+
 
 def test_cutoffs_do_what_they_say(page, data_sets):
     for row in pd.read_csv(page.parent / "tables/cutoffs.csv").dropna().itertuples(index=False):

@@ -19,6 +19,8 @@ from typer.testing import CliRunner
 
 import bmcd
 
+pytestmark = pytest.mark.xdist_group("simulation study")  # the study is run once
+
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
