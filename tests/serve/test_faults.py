@@ -1,5 +1,6 @@
 """What must not hurt: bad files under load, signals, kill -9, callers that hang up or dawdle."""
 
+import hashlib
 import os
 import shutil
 import signal
@@ -14,7 +15,16 @@ import pytest
 import bmcd
 from bmcd.serve.served_model import hash_of
 
+PATIENCE = 120  # seconds, for a machine that is very busy
 ONE = {"people": [{"clicked": ["i1", "i4"]}], "k": 5}
+
+
+def wait_until(happened):
+    """Wait for something that should happen soon; fail if it never does."""
+    end = time.monotonic() + PATIENCE
+    while not happened():
+        assert time.monotonic() < end, "it never happened"
+        time.sleep(0.005)
 
 
 class Load:
@@ -36,8 +46,7 @@ class Load:
 
     def wait_for_more(self, n=10):
         until = len(self.answers) + n
-        while len(self.answers) < until:
-            time.sleep(0.01)
+        wait_until(lambda: len(self.answers) >= until)
 
     def __exit__(self, *_):
         self.stop.set()
@@ -58,6 +67,8 @@ def test_a_new_model_is_taken_and_a_bad_one_never_is_under_load(start, files, tm
     good, other = files["tastes"].read_bytes(), files["blend"].read_bytes()
     half = bytearray(good)
     half[len(half) // 2] ^= 0xFF
+    lies = good[:-32].replace(b'"n_items": 20', b'"n_items": 99', 1)
+    assert lies != good[:-32]
     service = start(path, "--quiet")
     first, second = hash_of(files["tastes"]), hash_of(files["blend"])
     bad = {
@@ -65,7 +76,7 @@ def test_a_new_model_is_taken_and_a_bad_one_never_is_under_load(start, files, tm
         "empty": b"",
         "flipped": bytes(half),
         "another kind": b"PK\x03\x04" + bytes(1000),
-        "huge claims": good[:200].replace(b"20", b"99") + good[200:],
+        "lies with a right checksum": lies + hashlib.sha256(lies).digest(),
         "zeros": bytes(10**6),
     }
     with Load(service) as load, service.client() as client:
@@ -73,11 +84,6 @@ def test_a_new_model_is_taken_and_a_bad_one_never_is_under_load(start, files, tm
         for name, content in bad.items():
             put(content, path)
             answer = client.post("/v1/reload")
-            if answer.status_code == 200:  # a flip in a place that means nothing
-                assert name in ("flipped", "huge claims")
-                put(good, path)
-                client.post("/v1/reload")
-                continue
             assert answer.status_code == 409, name
             assert "goes on answering" in answer.json()["detail"]
             load.wait_for_more(3)
@@ -105,13 +111,11 @@ def test_sighup_reloads(start, files, tmp_path):
     with service.client() as client:
         put(b"nonsense", path)
         service.process.send_signal(signal.SIGHUP)
-        while not any("was not reloaded" in line for line in service.log):
-            time.sleep(0.02)
+        wait_until(lambda: any("was not reloaded" in line for line in service.log))
         assert client.post("/v1/recommend", json=ONE).json()["model"] == hash_of(files["tastes"])
         put(files["bmcd"].read_bytes(), path)
         service.process.send_signal(signal.SIGHUP)
-        while client.get("/health/ready").json()["model"] != hash_of(files["bmcd"]):
-            time.sleep(0.02)
+        wait_until(lambda: client.get("/health/ready").json()["model"] == hash_of(files["bmcd"]))
         assert 'bmcd_reloads_total{outcome="failed"} 1.0' in client.get("/metrics").text
 
 
@@ -137,8 +141,7 @@ def test_it_ends_with_what_it_has_begun_answered(start, files, clicks):
     with service.client() as client, ThreadPoolExecutor(3) as pool:
         asked = [pool.submit(client.post, "/v1/recommend", json=many) for _ in range(3)]
         with service.client() as other:
-            while "bmcd_slots_busy 1.0" not in other.get("/metrics").text:
-                time.sleep(0.001)
+            wait_until(lambda: "bmcd_slots_busy 1.0" in other.get("/metrics").text)
         service.process.send_signal(signal.SIGTERM)
         answers = [one.result() for one in asked]
     assert [answer.status_code for answer in answers] == [200] * 3
@@ -156,13 +159,12 @@ def test_it_ends_in_the_grace_time_although_a_question_takes_longer(start, files
     with ThreadPoolExecutor(1) as pool:
         with service.client() as other:
             asked = pool.submit(httpx.post, f"{service.url}/v1/recommend", json=endless, timeout=600)
-            while "bmcd_slots_busy 1.0" not in other.get("/metrics").text:
-                time.sleep(0.001)
+            wait_until(lambda: "bmcd_slots_busy 1.0" in other.get("/metrics").text)
         began = time.monotonic()
         service.process.send_signal(signal.SIGTERM)
         service.stopped()
-        assert time.monotonic() - began < 60  # the question alone takes longer on any machine
-        assert asked.result().status_code == 503
+        assert time.monotonic() - began < PATIENCE
+        assert asked.result().status_code == 503  # not 200: it was cut off
     assert service.process.returncode == 0
 
 
@@ -186,9 +188,9 @@ def test_callers_that_hang_up_leave_no_work_behind(start, files, clicks):
             caller.sendall(head + str(len(body)).encode() + b"\r\n\r\n" + body)
     with service.client() as client:
         assert client.post("/v1/recommend", json=ONE).status_code == 200
+        idle = ("bmcd_slots_busy 0.0", "bmcd_queue_waiting 0.0")
+        wait_until(lambda: all(line in client.get("/metrics").text for line in idle))
         text = client.get("/metrics").text
-        while "bmcd_slots_busy 0.0" not in text or "bmcd_queue_waiting 0.0" not in text:
-            text = client.get("/metrics").text
     assert 'status="500"' not in text
 
 
