@@ -5,8 +5,8 @@ log     A log from the Tastes model: read, fit to samples of users, and everybod
         accuracy. `log --users 1000000 --items 1000` is the full run.
 figure  The exponents and the figure once more, from what `growth` kept in scale_growth.json.
 growth  Cost of a sweep and of a score against users (1,000 up to --users) and items (100 up to --items), for BMCD
-        and Tastes, with the exponents, as a table and a figure. `growth --users 1000000 --items 8000` is the full
-        run; the exact law of the first item, and so Tastes with the footrule, ends at 8,000 items.
+        and Tastes, with the exponents, as a table and a figure. `growth --users 1000000 --items 10000` is the full
+        run; the exact law of the first item, and so Tastes with the footrule, ends at 10,000 items.
 
 Each step of `log` is a process of its own, so that its peak memory is its own.
 """

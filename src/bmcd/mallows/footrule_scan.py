@@ -156,17 +156,19 @@ def expected_distance_scan(gaps: NDArray[np.float64], beta: float) -> float:
 
 
 @numba.njit(cache=True)
-def backward_messages(gaps, beta):
+def backward_messages(gaps, beta, largest_cell=1.0):
     """Return a table of the weights of all completions, and the logarithm of the factor taken out of each row.
 
     Row t, cell m holds the weight of every completion after step t with m items and m ranks open, divided by m!,
-    ageing after step t included: true weight = table * exp(log_scale). The table has n + 1 rows.
+    ageing after step t included: true weight = table * exp(log_scale). The table has n + 1 rows, and the largest
+    cell of each is ``largest_cell``: the larger it is, the smaller are the cells that a row can still hold beside it.
     """
     n = gaps.size + 1
     size = n // 2 + 2
     table = np.zeros((n + 1, size))
     log_scale = np.zeros(n + 1)
-    table[n, 0] = 1.0
+    table[n, 0] = largest_cell
+    log_scale[n] = -math.log(largest_cell)
     previous_gap = -1.0
     decay = np.ones(size)
     for t in range(n - 1, -1, -1):
@@ -185,9 +187,10 @@ def backward_messages(gaps, beta):
             value *= decay[m]
             row[m] = value
             largest = max(largest, value)
+        factor = largest / largest_cell
         for m in range(high + 1):
-            row[m] = row[m] / largest if row[m] > FLUSH * largest else 0.0
-        log_scale[t] = log_scale[t + 1] + math.log(largest)
+            row[m] = row[m] / factor if row[m] > FLUSH * factor else 0.0
+        log_scale[t] = log_scale[t + 1] + math.log(factor)
     return table, log_scale
 
 

@@ -11,7 +11,17 @@ from scipy import stats
 
 from bmcd.mallows import top_probabilities
 from bmcd.mallows.rank_scale import scale_values
-from bmcd.sampling.tastes.rank_laws import DISTANCES, LOWEST, SPACING, TOP, RankLaws, footrule_log_law, rank_laws
+from bmcd.sampling.tastes.rank_laws import (
+    DISTANCES,
+    LOWEST,
+    MAX_ITEMS,
+    SPACING,
+    TOLERANCE,
+    TOP,
+    RankLaws,
+    footrule_log_law,
+    rank_laws,
+)
 from bmcd.sampling.tastes.slow import slow_first_item_law
 
 SCALES = ["linear", "sqrt", "log"]
@@ -114,6 +124,14 @@ def test_other_distances_are_refused(distance):
         RankLaws(5, distance)
 
 
+@pytest.mark.parametrize("alpha", [LOWEST, 3.0, 300.0])
+def test_nothing_vanishes_with_as_many_items_as_are_allowed(alpha):
+    """Rows whose largest cell is 1 lose cells that matter here, and the law no longer sums to 1."""
+    law = footrule_log_law(np.ones(MAX_ITEMS - 1), alpha / MAX_ITEMS)
+    assert abs(np.exp(law).sum() - 1.0) < TOLERANCE
+    assert np.diff(law).max() < 0.0
+
+
 def test_too_many_items_are_refused():
-    with pytest.raises(ValueError, match="up to 8000 items, but there are 8001"):
-        RankLaws(8001)
+    with pytest.raises(ValueError, match="up to 10000 items, but there are 10001"):
+        RankLaws(10001)

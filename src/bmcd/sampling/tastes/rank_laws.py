@@ -43,8 +43,11 @@ SPACING = (
 LOWEST = 0.05  # there no item is 3 % likelier than with alpha = 0
 # At the highest alpha the second item comes first exp(-TOP) times as often as the first, or less often.
 TOP = 20.0
-# With more items and small alphas, cells that matter fall below the smallest number of a table's row.
-MAX_ITEMS = 8_000
+# A table of 4 n^2 bytes is made for each law.
+MAX_ITEMS = 10_000
+# With many items and small alphas, what matters of a row lies far below its largest cell. So the largest is made this,
+# for both messages, and not 1; with 1, cells that matter would vanish from 8,000 items on.
+LARGEST_CELL = 1e250
 # How far the probabilities of all items may sum off 1 before the law is refused.
 TOLERANCE = 1e-8
 
@@ -53,15 +56,15 @@ TOLERANCE = 1e-8
 def footrule_log_law(gaps, beta):
     """log P(the item at consensus rank r comes first), r = 1, ..., n; beta = alpha / n."""
     n = gaps.size + 1
-    table, scale = backward_messages(gaps, beta)
+    table, scale = backward_messages(gaps, beta, LARGEST_CELL)
     out = np.empty(n)
     log_z = math.log(table[0, 0]) + scale[0]
     out[0] = math.log(table[1, 0]) + scale[1] - log_z
     # Cell m at index m + 1, so that the neighbours of the first and the last cell exist and are zero.
     weight, following = np.zeros(table.shape[1] + 2), np.zeros(table.shape[1] + 2)
     decay = np.ones(table.shape[1] + 2)
-    weight[1] = 1.0
-    log_scale, previous_gap = 0.0, 0.0
+    weight[1] = LARGEST_CELL
+    log_scale, previous_gap = -math.log(LARGEST_CELL), 0.0
     for t in range(2, n + 1):
         gap = gaps[t - 2]
         if gap != previous_gap:
@@ -69,12 +72,10 @@ def footrule_log_law(gaps, beta):
                 decay[m] = math.exp(-2.0 * beta * gap * m)
             previous_gap = gap
         log_scale -= 2.0 * beta * gap  # rank 1 itself and the item that is open because of it
-        hit = 0.0
         high = min(t - 2, n - t)  # more cannot have been opened, or cannot close any more
         for m in range(high + 1):
             weight[m + 1] *= decay[m]
-            hit += weight[m + 1] * (m + 1.0) * (table[t, m] + table[t, m + 1])
-        out[t - 1] = math.log(hit) + log_scale + scale[t] - log_z
+        out[t - 1] = _log_joined(weight, table[t], high) + log_scale + scale[t] - log_z
         for m in range(high + 1, weight.size - 1):
             weight[m + 1] = 0.0
         largest = 0.0
@@ -82,11 +83,28 @@ def footrule_log_law(gaps, beta):
             value = (2 * m + 2) * weight[m + 1] + m * weight[m] + (m + 2) * weight[m + 2]
             following[m + 1] = value
             largest = max(largest, value)
+        factor = largest / LARGEST_CELL
         for m in range(high + 2):
-            following[m + 1] = following[m + 1] / largest if following[m + 1] > FLUSH * largest else 0.0
-        log_scale += math.log(largest)
+            following[m + 1] = following[m + 1] / factor if following[m + 1] > FLUSH * factor else 0.0
+        log_scale += math.log(factor)
         weight, following = following, weight
     return out
+
+
+@numba.njit(cache=True, nogil=True)
+def _log_joined(weight, completions, high):
+    """Log of what both messages weigh together when the item takes rank 1; cell m of the first is at m + 1.
+
+    Both go up to LARGEST_CELL: where their large cells coincide the products need a factor to stay in range, and
+    where they lie far apart the products would be lost by it.
+    """
+    for factor in (1.0 / LARGEST_CELL, 1.0):
+        joined = 0.0
+        for m in range(high + 1):
+            joined += (factor * weight[m + 1]) * ((m + 1.0) * (completions[m] + completions[m + 1]))
+        if joined > 1.0:
+            break
+    return math.log(joined) - math.log(factor)
 
 
 def kendall_log_law(n: int, theta: float) -> NDArray[np.float64]:
