@@ -161,7 +161,7 @@ def backward_messages(gaps, beta, largest_cell=1.0):
 
     Row t, cell m holds the weight of every completion after step t with m items and m ranks open, divided by m!,
     ageing after step t included: true weight = table * exp(log_scale). The table has n + 1 rows, and the largest
-    cell of each is ``largest_cell``: the larger it is, the smaller are the cells that a row can still hold beside it.
+    cell of each is ``largest_cell``: the larger it is, the smaller are the cells that a row can hold beside it.
     """
     n = gaps.size + 1
     size = n // 2 + 2

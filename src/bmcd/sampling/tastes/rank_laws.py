@@ -45,8 +45,8 @@ LOWEST = 0.05  # there no item is 3 % likelier than with alpha = 0
 TOP = 20.0
 # A table of 4 n^2 bytes is made for each law.
 MAX_ITEMS = 10_000
-# With many items and small alphas, what matters of a row lies far below its largest cell. So the largest is made this,
-# for both messages, and not 1; with 1, cells that matter would vanish from 8,000 items on.
+# With many items and small alphas, what matters of a row lies far below its largest cell. So the largest is made
+# this, for both messages, and not 1; with 1, cells that matter would vanish from 8,000 items on.
 LARGEST_CELL = 1e250
 # How far the probabilities of all items may sum off 1 before the law is refused.
 TOLERANCE = 1e-8
