@@ -75,6 +75,25 @@ def test_a_temporary_folder_where_nothing_else_can_be_written(folder):
     assert second.stderr == ""
 
 
+def test_a_room_that_nothing_else_has_prepared(folder):
+    """Whatever is imported first: rates and races are used by commands that need no sampler."""
+    code = "import bmcd.prediction.race\nprint(json.dumps(os.environ['NUMBA_CACHE_DIR']))"
+    assert answer(as_nobody(folder, code=code)) == str(folder / f"bmcd-kernels-{NOBODY}")
+
+
+def test_the_cache_is_chosen_before_any_kernel():
+    package = Path(bmcd.__file__).parent
+    chooses = "import bmcd.system.compiling"
+    with_kernels = [path for path in package.rglob("*.py") if "\nimport numba" in path.read_text()]
+    assert len(with_kernels) > 20
+    for path in with_kernels:
+        rooms = [room / "__init__.py" for room in path.parents if package in room.parents]
+        # The draws of variates use streams.
+        ready = [chooses, "from bmcd.system.streams import"] if path.parent.name == "system" else [chooses]
+        text = "".join(file.read_text() for file in [*rooms, path])
+        assert any(words in text for words in ready), path
+
+
 def test_no_folder_at_all(folder):
     found = as_nobody(folder, "no temporary files")
     value, kind, _, _, state, text, _ = answer(found)

@@ -21,6 +21,8 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
+import bmcd.system.compiling  # noqa: F401  (must stand before the first kernel)
+
 STREAM_SIZE = 11
 
 _MULTIPLIER_0 = np.uint64(0xD2E7470EE14C6C93)
