@@ -40,3 +40,19 @@ def test_an_evaluation_is_a_table_of_its_measures(clicks):
     html = evaluated._repr_html_()
     assert html.count("<tr>") == 1 + len(evaluated.to_frame())
     assert f"{evaluated.accuracy:.4f}" in html
+
+
+def test_a_comparison_is_a_table_in_which_names_are_text(clicks):
+    train, test = clicks.at_least(2).hold_out(1, seed=1)
+    rivals = {HOSTILE: bmcd.baselines.Popularity(), "B": bmcd.baselines.ItemKNN()}
+    html = bmcd.compare(rivals, train, test, k=3)._repr_html_()
+    assert html.count("<tr>") == 1 + len(rivals)
+    assert HOSTILE not in html
+
+
+def test_a_choice_of_tastes_is_its_reason_and_a_table(clicks):
+    choice = bmcd.Tastes("auto", chains=2).fit(clicks, draws=2, warmup=2).choice_
+    html = choice._repr_html_()
+    assert html.count("<tr") == 1 + len(choice.table)
+    assert choice.reason in html
+    assert repr(choice).startswith(f"TasteChoice(n_tastes={choice.n_tastes}, a=")

@@ -130,6 +130,9 @@ class Comparison:
     def __rich__(self) -> Table:
         return comparison_text.rich_table(self)
 
+    def _repr_html_(self) -> str:
+        return comparison_text.html_table(self)
+
     def __str__(self) -> str:
         return comparison_text.text(self)
 

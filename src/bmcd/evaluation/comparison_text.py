@@ -1,10 +1,12 @@
-"""A comparison as text: the main measures in a plain table, in Markdown, and for a terminal."""
+"""A comparison as text: the main measures in a plain table, in Markdown, for a terminal and for a notebook."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
+
+from bmcd.system.markup import Html, table, tag
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -44,6 +46,12 @@ def markdown(comparison: Comparison) -> str:
     return "\n".join("| " + " | ".join(line) + " |" for line in escaped) + "\n"
 
 
+def html_table(comparison: Comparison) -> Html:
+    """Return a table for a notebook, with a title."""
+    headings, *rows = _cells(comparison, SHOWN)
+    return tag("div", tag("p", _title(comparison)), table(headings, rows))
+
+
 def rich_table(comparison: Comparison) -> Table:
     """Return a table for a terminal, in which intervals stand below their numbers."""
     from rich.box import SIMPLE_HEAD
@@ -51,12 +59,12 @@ def rich_table(comparison: Comparison) -> Table:
     from rich.table import Table
 
     headings, *rows = _cells(comparison, SHOWN_IN_TERMINAL, gap="\n")
-    table = Table(title=escape(_title(comparison)), title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+    shown = Table(title=escape(_title(comparison)), title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
     for number, heading in enumerate(headings):
-        table.add_column(escape(heading), justify="right" if number else "left")
+        shown.add_column(escape(heading), justify="right" if number else "left")
     for row in rows:
-        table.add_row(*map(escape, row))
-    return table
+        shown.add_row(*map(escape, row))
+    return shown
 
 
 def _title(comparison: Comparison) -> str:

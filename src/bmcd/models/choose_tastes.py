@@ -28,6 +28,7 @@ from bmcd.sampling.priors import check_priors
 from bmcd.sampling.run import Run
 from bmcd.sampling.tastes.draws import sample_tastes
 from bmcd.sampling.tastes.priors import TastePriors
+from bmcd.system.markup import Html, tag
 from bmcd.system.progress import counting
 
 if TYPE_CHECKING:
@@ -66,6 +67,13 @@ class TasteChoice:
 
     def __str__(self) -> str:
         return f"{self.reason}\n{self.table.round(4).to_string(index=False)}"
+
+    def __repr__(self) -> str:
+        return f"TasteChoice(n_tastes={self.n_tastes}, a={self.priors.a}, {len(self.table)} candidates)"
+
+    def _repr_html_(self) -> str:
+        table = Html(self.table.to_html(float_format="{:.4f}".format, na_rep="", index=False))
+        return tag("div", tag("p", self.reason), table)
 
 
 def choose_tastes(
