@@ -52,14 +52,14 @@ def click_the_best(state, scale, stream):
 
 
 @numba.njit
-def successive_conditional(state, scale, shared, effort, key, per_batch, out):
+def successive_conditional(state, scale, shared, effort, key, chain, sweep, warmup, per_batch, out):
+    """``chain``, ``sweep`` and ``warmup`` are given: of constants numba would compile a sweep for each."""
     stream = np.empty(STREAM_SIZE, np.uint64)
-    sweep = 0
     for batch in range(out.shape[0]):
         for _ in range(per_batch):
-            open_stream(stream, key, 0, sweep, 0, 1000)
+            open_stream(stream, key, chain, sweep, 0, 1000)
             data = click_the_best(state, scale, stream)
-            exact_sweep(state, data, shared, RATE, PSI, effort, key, 0, sweep, False)
+            exact_sweep(state, data, shared, RATE, PSI, effort, key, chain, sweep, warmup)
             sweep += 1
             z = state.labels[0]
             distance = 0.0
@@ -121,9 +121,9 @@ def test_the_prior_comes_back(scale, rotating_seed, deep):
     )
     out = np.zeros((BATCHES, 12))
     effort = Effort(rounds=2, swaps=1, relabels=1, alpha_proposals=1)
-    successive_conditional(
-        state, g, shared_tables(np.diff(g)), effort, stream_key(rotating_seed), 10_000 if deep else 200, out
-    )
+    start = {"chain": 0, "sweep": 0, "warmup": False}
+    per_batch, key = 10_000 if deep else 200, stream_key(rotating_seed)
+    successive_conditional(state, g, shared_tables(np.diff(g)), effort, key, *start.values(), per_batch, out)
     error = out.std(axis=0, ddof=1) / math.sqrt(BATCHES)
     z = (out.mean(axis=0) - prior_moments(scale)) / error
     assert (np.abs(z) < 5).all(), z

@@ -45,16 +45,16 @@ def click(state, q, stream):
 
 
 @numba.njit
-def successive_conditional(state, log_alphas, log_law, log_prior, hyper, key, per_batch, out):
+def successive_conditional(state, log_alphas, log_law, log_prior, hyper, key, chain, sweep, warmup, per_batch, out):
+    """``chain``, ``sweep`` and ``warmup`` are given: of constants numba would compile a sweep for each."""
     stream = np.empty(STREAM_SIZE, np.uint64)
     q = np.zeros((N_ITEMS, N_TASTES))
-    sweep = 0
     for batch in range(out.shape[0]):
         for _ in range(per_batch):
-            open_stream(stream, key, 0, sweep, 0, 1000)
+            open_stream(stream, key, chain, sweep, 0, 1000)
             first_item_probabilities(state.item_at, state.scale_index, log_law, q)
             data = click(state, q, stream)
-            taste_sweep(state, data, log_law, log_prior, hyper, EFFORT, key, 0, sweep, False)
+            taste_sweep(state, data, log_law, log_prior, hyper, EFFORT, key, chain, sweep, warmup)
             sweep += 1
             first_item_probabilities(state.item_at, state.scale_index, log_law, q)
             row = out[batch]
@@ -127,6 +127,7 @@ def test_the_prior_comes_back(scale, rotating_seed, deep):
         log_prior,
         Hyper(A.shape, A.rate, B.shape, B.rate),
         stream_key(rotating_seed),
+        *{"chain": 0, "sweep": 0, "warmup": False}.values(),
         10_000 if deep else 300,
         out,
     )
