@@ -13,7 +13,7 @@ class FactorRival(Rival):
 
     user_factors_: Floats
     item_factors_: Floats
-    _learned = ("user_factors_", "item_factors_")
+    _learned: tuple[str, ...] = ("user_factors_", "item_factors_")
 
     def __init__(self, factors: int, alpha: float, regularization: float, iterations: int) -> None:
         self.factors = factors
@@ -57,9 +57,8 @@ def solve_factors(clicked: Matrix, others: Floats, alpha: float, square: Floats,
     """
     n_factors = others.shape[1]
     products = (others[:, :, None] * others[:, None, :]).reshape(len(others), -1)
-    left = alpha * np.asarray(clicked @ products).reshape(-1, n_factors, n_factors)
+    left = alpha * np.asarray(clicked @ products, np.float64).reshape(-1, n_factors, n_factors)
     left += square
     left += ridge[:, None, None] * np.eye(n_factors)
     right = (1.0 + alpha) * np.asarray(clicked @ others)
-    factors: Floats = np.linalg.solve(left, right[:, :, None])[:, :, 0]
-    return factors
+    return np.asarray(np.linalg.solve(left, right[:, :, None])[:, :, 0], np.float64)

@@ -65,7 +65,7 @@ class PoissonFactorisation(Rival):
 
     User j clicks item i at the rate mu[j, i] = theta[j]'beta[i]; all factors are positive, with Gamma priors whose
     rates, the activity of the user and the popularity of the item, have Gamma priors as well. The posterior is
-    approximated by independent Gamma laws (coordinate ascent, as in the article). The next k are a race of the items
+    approximated by independent Gamma laws (coordinate ascent, as in the article). The next k are a race of all
     that the user has not clicked, at the mean rates: so it recommends with a `probability`, as BMCD does. Everybody
     is served from their own clicks alone, with the factors of the items held.
 
@@ -175,7 +175,7 @@ def start(
     laws = []
     for prior, numbers, n in ((user_shape, rows, clicked.shape[0]), (item_shape, columns, clicked.shape[1])):
         counts = np.bincount(numbers * n_factors + chosen, minlength=n * n_factors).reshape(n, n_factors)
-        shape = prior + counts
+        shape = prior + counts.astype(np.float64)
         # Users and items have a half each in the number of clicks of a factor, which is the product of two sums.
         rate = np.broadcast_to(np.sqrt(shape.sum(axis=0)), shape.shape)
         laws.append(Factors(shape, rate, np.full(n, ACTIVITY_SHAPE + n_factors * prior)))
