@@ -37,6 +37,14 @@ RIVALS: dict[str, Grid] = {
         {"factors": [16], "alpha": [80.0], "regularization": [100.0, 300.0]},
         {"factors": [4, 8], "alpha": [2.0], "regularization": [10.0]},
     ),
+    "PenalisedMF": (
+        {"factors": [16, 32], "alpha": [5.0], "regularization": [60.0, 100.0], "penalty": [0.0, 0.03, 0.1, 0.3]},
+        {"factors": [8], "alpha": [5.0], "regularization": [30.0], "penalty": [0.0, 0.03, 0.1, 0.3]},
+        {"factors": [16], "alpha": [80.0], "regularization": [300.0], "penalty": [0.0, 0.03, 0.1]},
+    ),
+    "PoissonFactorisation": (
+        {"factors": [5, 10, 20], "user_shape": [0.3, 0.5, 1.0], "item_shape": [1.0, 3.0, 10.0]},
+    ),
 }
 # The paper's own rival. MLlib multiplies the regularization by the number of clicks.
 SPARK_GRID: Grid = ({"factors": [16], "alpha": [5.0], "regularization": [0.5, 1.0, 2.0]},)

@@ -58,7 +58,7 @@ FULL = Size(
     folds=10,
     grid={"factors": [2, 3, 4], "alpha": [0.3, 1.0, 4.0], "regularization": [3.0, 10.0, 30.0], "iterations": [30]},
     penalised_grid={
-        **{"factors": [2, 3], "alpha": [1.0], "regularization": [3.0, 10.0, 30.0]},
+        **{"factors": [2, 3, 4], "alpha": [1.0, 4.0], "regularization": [10.0, 30.0]},
         **{"penalty": [0.0, 0.1, 0.3, 1.0], "iterations": [20]},
     },
     spark_runs=3,

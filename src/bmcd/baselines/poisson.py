@@ -101,7 +101,7 @@ class PoissonFactorisation(Rival):
     _value = "probability"
 
     def __init__(
-        self, factors: int = 10, *, user_shape: float = 0.3, item_shape: float = 1.0, iterations: int = 100
+        self, factors: int = 10, *, user_shape: float = 0.5, item_shape: float = 3.0, iterations: int = 100
     ) -> None:
         self.factors = factors
         self.user_shape = user_shape
