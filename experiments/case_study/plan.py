@@ -43,7 +43,7 @@ RIVALS: dict[str, Grid] = {
         {"factors": [16], "alpha": [80.0], "regularization": [300.0], "penalty": [0.0, 0.03, 0.1]},
     ),
     "PoissonFactorisation": (
-        {"factors": [5, 10, 20], "user_shape": [0.3, 0.5, 1.0], "item_shape": [1.0, 3.0, 10.0]},
+        {"factors": [3, 5, 10, 20], "user_shape": [0.3, 0.5, 1.0], "item_shape": [1.0, 3.0, 10.0]},
     ),
 }
 # The paper's own rival. MLlib multiplies the regularization by the number of clicks.

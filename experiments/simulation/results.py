@@ -75,7 +75,8 @@ class SimulationResults:
 
     def penalised_mf(self, k: int) -> Method:
         """Return PenalisedMF, tuned for lists of k."""
-        return Method("PenalisedMF", None, [self[run, f"penalised-{k}"] for run in self.runs])
+        runs = [self[run, f"penalised-{k}"] for run in self.runs]
+        return Method("CF with a penalty on popular items (PenalisedMF)", None, runs)
 
     def limit(self) -> Method:
         """Return what the true parameters recommend."""

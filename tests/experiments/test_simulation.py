@@ -90,7 +90,7 @@ def test_the_table_of_accuracy_is_that_of_the_models(folder):
     assert table["next 10: popularity"]["max"] == f"{100 * max(accuracy):.2f} %"
 
 
-def test_the_penalised_factors_are_tuned_for_each_length(folder):
+def test_the_penalised_factors_are_tuned_for_each_length(results, folder):
     simulation = bmcd.simulate(QUICK.n_users, seed=2)
     for k in NEXT:
         result = json.loads((folder / f"results/run-02/penalised-{k}.json").read_text())["result"]
@@ -98,7 +98,8 @@ def test_the_penalised_factors_are_tuned_for_each_length(folder):
         model = bmcd.baselines.PenalisedMF(**result["settings"]).fit(simulation.clicks, seed=2)
         evaluation = bmcd.evaluate(model.recommend(k), simulation.clicks, simulation, k=k)
         assert result[str(k)]["accuracy"] == pytest.approx(evaluation.accuracy, abs=1e-12)
-        assert f"next {k}: PenalisedMF" in {row[""] for row in rows(folder, "accuracy")}
+        name = f"next {k}: {results.penalised_mf(k).name}"
+        assert name in {row[""] for row in rows(folder, "accuracy")}
 
 
 def test_the_paper_stands_below_every_row_it_has(folder):
