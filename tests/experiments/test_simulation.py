@@ -226,7 +226,7 @@ def test_without_spark_its_table_is_left_out(folder, tmp_path):
 def test_the_full_study_is_that_of_the_paper():
     assert (FULL.runs, FULL.n_users, FULL.candidates, FULL.folds) == (20, 3000, tuple(range(2, 9)), 10)
     assert FULL.spark_runs >= 3
-    assert len(tasks_without_spark(FULL)) == 20 * (2 + 7 + 1 + 3 + 2) + 1
+    assert len(tasks_without_spark(FULL)) == 20 * (2 + 7 + 1 + 3 + 2 + 2) + 1
     for name in ("alpha", "regularization"):
         assert len(FULL.grid[name]) > 2
 
