@@ -1,4 +1,4 @@
-"""The tables of probabilities and cut-offs: BMCD and Tastes with their own, and every rival through Blend."""
+"""The tables of probabilities and cut-offs: some methods with their own, every rival through Blend."""
 
 from __future__ import annotations
 

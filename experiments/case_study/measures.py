@@ -122,7 +122,10 @@ def fit_rival(
         edge = list(tuning.at_the_edge)
         tuning_result = {"folds": folds, "best": tuning.best, "at_the_edge": edge, "tried": tried}
     recommendations = best.fit(train, seed=seed, n_threads=1).recommend(k)
-    return {**measures(_evaluate(recommendations, data_set)), "tuning": tuning_result}
+    result = {**measures(_evaluate(recommendations, data_set)), "tuning": tuning_result}
+    if hasattr(best, "probabilities"):
+        result["forecasts"] = measure_forecasts(best.probabilities(k), recommendations, data_set)
+    return result
 
 
 def fit_tastes(data: Mapping[str, Any], chains: int) -> Result:

@@ -37,6 +37,14 @@ RIVALS: dict[str, Grid] = {
         {"factors": [16], "alpha": [80.0], "regularization": [100.0, 300.0]},
         {"factors": [4, 8], "alpha": [2.0], "regularization": [10.0]},
     ),
+    "PenalisedMF": (
+        {"factors": [16, 32], "alpha": [5.0], "regularization": [60.0, 100.0], "penalty": [0.0, 0.03, 0.1, 0.3]},
+        {"factors": [8], "alpha": [5.0], "regularization": [30.0], "penalty": [0.0, 0.03, 0.1, 0.3]},
+        {"factors": [16], "alpha": [80.0], "regularization": [300.0], "penalty": [0.0, 0.03, 0.1]},
+    ),
+    "PoissonFactorisation": (
+        {"factors": [3, 5, 10, 20], "user_shape": [0.3, 0.5, 1.0], "item_shape": [1.0, 3.0, 10.0]},
+    ),
 }
 # The paper's own rival. MLlib multiplies the regularization by the number of clicks.
 SPARK_GRID: Grid = ({"factors": [16], "alpha": [5.0], "regularization": [0.5, 1.0, 2.0]},)
@@ -44,6 +52,7 @@ QUICK_RIVALS: dict[str, Grid] = {
     "Popularity": (),
     "EASE": ({"regularization": [30.0, 300.0]},),
     "ALS": ({"factors": [2], "alpha": [1.0], "regularization": [3.0, 30.0], "iterations": [5]},),
+    "PoissonFactorisation": ({"factors": [2, 3], "iterations": [20]},),
 }
 
 
@@ -145,7 +154,13 @@ class Plan:
         for c in sizes.clusters:
             tasks.append(self._task(f"held-out-{c}", measures.score_clusters, 40 + 0.3 * c, n_clusters=c, **choice))
         for model, grid in self.rivals.items():
-            seconds = {"ALS": 160, "UserKNN": 40, "SparkALS": 400}.get(model, 5)
+            seconds = {
+                "ALS": 160,
+                "PenalisedMF": 250,
+                "PoissonFactorisation": 80,
+                "UserKNN": 40,
+                "SparkALS": 400,
+            }.get(model, 5)
             arguments = {"model": model, "grid": list(grid), "folds": sizes.folds}
             tasks.append(self._task(model, measures.fit_rival, seconds, **arguments))
         tasks.append(self._task(TASTES, measures.fit_tastes, 100, chains=sizes.taste_chains))
@@ -155,7 +170,9 @@ class Plan:
         """Return the tasks of the blends, once the ``settings`` of their members have been chosen."""
         tasks = []
         for members in self.blends.values():
-            seconds = sum({TASTES: 300, "SparkALS": 100, "ALS": 30}.get(member, 5) for member in members)
+            seconds = sum(
+                {TASTES: 300, "SparkALS": 100, "ALS": 30, "PenalisedMF": 30}.get(member, 5) for member in members
+            )
             arguments = {"models": {member: dict(settings[member]) for member in members}}
             tasks.append(
                 self._task(

@@ -98,8 +98,9 @@ class DataSetResults:
 
     @cached_property
     def forecasters(self) -> dict[str, Result]:
-        """All that give probabilities: BMCD, Tastes and its blends, and the rivals through Blend."""
+        """All that give probabilities: those with their own, the blends of Tastes, and the rivals through Blend."""
         own = {MAIN: self.main, TASTES: self[TASTES]}
+        own |= {name: self.rivals[name] for name in self.ranked_rivals if "forecasts" in self.rivals[name]}
         names = [BLEND, blend_name(TASTES), *map(blend_name, self.ranked_rivals)]
         return own | {name: self.blends[name] for name in names}
 

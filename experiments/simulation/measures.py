@@ -110,6 +110,11 @@ def als(seed: int, n_users: int, k: int, grid: Grid, folds: int) -> Result:
     return _tuned_measures(bmcd.baselines.ALS, seed, n_users, grid, folds, tuned_for=k, evaluated=[k])
 
 
+def penalised_mf(seed: int, n_users: int, k: int, grid: Grid, folds: int) -> Result:
+    """Measure factors with a penalty on popular items, tuned as ALS is."""
+    return _tuned_measures(bmcd.baselines.PenalisedMF, seed, n_users, grid, folds, tuned_for=k, evaluated=[k])
+
+
 def spark_als(seed: int, n_users: int, grid: Grid, folds: int) -> Result:
     """Measure the program that the paper used. It is slow on small data, so it is tuned once, for the next 10."""
     spark = bmcd.baselines.SparkALS

@@ -40,6 +40,8 @@ class Size:
     folds: int
     grid: Grid
     """Settings of ALS, chosen in advance on a data set that is not in the study (seed 100)."""
+    penalised_grid: Grid
+    """Settings of PenalisedMF, chosen in the same way."""
     spark_runs: int
     """So many of the data sets have SparkALS as well."""
     spark_folds: int
@@ -55,6 +57,10 @@ FULL = Size(
     taste_sampling={"chains": 16, "warmup": 100, "draws": 10},
     folds=10,
     grid={"factors": [2, 3, 4], "alpha": [0.3, 1.0, 4.0], "regularization": [3.0, 10.0, 30.0], "iterations": [30]},
+    penalised_grid={
+        **{"factors": [2, 3, 4], "alpha": [1.0, 4.0], "regularization": [10.0, 30.0]},
+        **{"penalty": [0.0, 0.1, 0.3, 1.0], "iterations": [20]},
+    },
     spark_runs=3,
     spark_folds=10,
     spark_grid={"factors": [3, 5], "alpha": [1.0], "regularization": [0.3, 1.0, 3.0]},
@@ -69,6 +75,10 @@ QUICK = Size(
     taste_sampling={"chains": 2, "warmup": 20, "draws": 2},
     folds=3,
     grid={"factors": [2, 3], "alpha": [1.0], "regularization": [3.0, 10.0], "iterations": [15]},
+    penalised_grid={
+        **{"factors": [3], "alpha": [1.0], "regularization": [10.0], "penalty": [0.0, 0.3]},
+        **{"iterations": [5]},
+    },
     spark_runs=1,
     spark_folds=2,
     spark_grid={"factors": [3], "alpha": [1.0], "regularization": [1.0]},
@@ -127,6 +137,8 @@ def tasks_without_spark(size: Size) -> list[Task]:
             )
         for k in measures.NEXT:
             tasks.append(Task(task_name(run, f"als-{k}"), measures.als, {**tuning, "k": k}, 50))
+            penalised = {**tuning, "grid": dict(size.penalised_grid), "k": k}
+            tasks.append(Task(task_name(run, f"penalised-{k}"), measures.penalised_mf, penalised, 60))
     trace: dict[str, Any] = {"seed": TRACE_RUN, "n_users": size.n_users, "n_clusters": TRUE_CLUSTERS}
     trace["sampling"] = dict(size.trace_sampling)
     return [*tasks, Task(task_name(TRACE_RUN, "traces"), measures.traces, trace, 100)]

@@ -73,6 +73,11 @@ class SimulationResults:
         """Return ALS, tuned for lists of k."""
         return Method("CF (ALS)", "CF", [self[run, f"als-{k}"] for run in self.runs])
 
+    def penalised_mf(self, k: int) -> Method:
+        """Return PenalisedMF, tuned for lists of k."""
+        runs = [self[run, f"penalised-{k}"] for run in self.runs]
+        return Method("CF with a penalty on popular items (PenalisedMF)", None, runs)
+
     def limit(self) -> Method:
         """Return what the true parameters recommend."""
         return Method(LIMIT, None, [self[run, "limit"] for run in self.runs])
@@ -81,4 +86,4 @@ class SimulationResults:
         """Return every method, the limit last. Spark has fewer runs, so it is not among them."""
         bmcd = map(self.bmcd, (BY_LEAST, BY_BEND, BY_LIKELIHOOD))
         popularity = Method("popularity", None, [self[run, "popularity"] for run in self.runs])
-        return [*bmcd, *map(self.tastes, TASTES), self.als(k), popularity, self.limit()]
+        return [*bmcd, *map(self.tastes, TASTES), self.als(k), self.penalised_mf(k), popularity, self.limit()]

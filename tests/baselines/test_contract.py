@@ -17,7 +17,13 @@ RIVALS = {
     "EASE": {"regularization": 2.0},
     "ALS": {"factors": 2, "iterations": 3},
     "Diffusion": {"mixing": 0.3},
+    "PenalisedMF": {"factors": 2, "regularization": 2.0, "penalty": 0.5, "iterations": 5},
+    "PoissonFactorisation": {"factors": 3, "iterations": 20},
 }
+# These start at random, row by row.
+RANDOM_STARTS = ("ALS", "SparkALS", "PenalisedMF", "PoissonFactorisation")
+# These give a probability instead of a score.
+WITH_PROBABILITY = ("PoissonFactorisation",)
 
 
 @pytest.fixture(params=RIVALS)
@@ -25,6 +31,15 @@ def make(request, require):
     if request.param == "ALS":
         require("implicit")
     return lambda: getattr(baselines, request.param)(**RIVALS[request.param])
+
+
+def value_of(make):
+    """Return the column of what it recommends by."""
+    return "probability" if type(make()).__name__ in WITH_PROBABILITY else "score"
+
+
+def test_every_rival_is_held_to_the_contract():
+    assert {*RIVALS, "SparkALS"} == {*baselines.__all__} - {"Rival"}  # Spark's has a test of its own
 
 
 def test_the_contract_is_kept(make):
@@ -55,7 +70,7 @@ def test_neither_threads_nor_the_order_of_rows_and_columns_matter(make):
     )
     one = make().fit(clicks, n_threads=1).recommend(4)
     pd.testing.assert_frame_equal(one, make().fit(clicks, n_threads=3).recommend(4))
-    if type(make()).__name__ not in ("ALS", "SparkALS"):  # these start at random, row by row
+    if type(make()).__name__ not in RANDOM_STARTS:
         other = make().fit(turned).recommend(4, users=clicks.users)
         pd.testing.assert_frame_equal(one, other)
 
@@ -73,12 +88,12 @@ def test_users_and_items_without_clicks_are_no_trouble(make):
     matrix[:, 4] = False
     frame = make().fit(Clicks.from_matrix(matrix)).recommend(4)
     assert (frame.groupby("user").size() >= 2).all()
-    assert np.isfinite(frame["score"]).all()
+    assert np.isfinite(frame[value_of(make)]).all()
 
 
 def test_no_users_get_an_empty_frame_with_all_columns(make):
     frame = make().fit(example_clicks()).recommend(3, users=[])
-    assert frame.columns.tolist() == ["user", "item", "rank", "score"]
+    assert frame.columns.tolist() == ["user", "item", "rank", value_of(make)]
     assert frame.empty
 
 
@@ -89,12 +104,17 @@ def test_frames_are_clicks_too(make):
 
 
 def test_who_clicked_nothing_gets_what_is_popular(make):
-    """Every score is then 0, and of equal scores the more popular item comes first."""
+    """Every score is then 0, and of equal scores the more popular item comes first.
+
+    Poisson factorisation gives its prior's rates instead, whose order is popularity's but for neighbours.
+    """
+    n_best = 3 if value_of(make) == "score" else 6
     matrix = example_clicks().matrix.toarray()
     matrix[5] = False
     clicks = Clicks.from_matrix(matrix)
     popular = np.lexsort((np.arange(clicks.n_items), -matrix.sum(axis=0)))[:3]
-    assert make().fit(clicks).recommend(3, users=[5])["item"].tolist() == popular.tolist()
+    shown = make().fit(clicks).recommend(n_best, users=[5])["item"].tolist()
+    assert shown == popular.tolist() if n_best == 3 else set(shown) >= set(popular.tolist())
 
 
 @pytest.mark.parametrize(
@@ -110,6 +130,11 @@ def test_who_clicked_nothing_gets_what_is_popular(make):
         ("ALS", {"iterations": 0}),
         ("Diffusion", {"mixing": 1.5}),
         ("Diffusion", {"mixing": "half"}),
+        ("PenalisedMF", {"penalty": -0.1}),
+        ("PenalisedMF", {"regularization": 0}),
+        ("PoissonFactorisation", {"user_shape": 0.0}),
+        ("PoissonFactorisation", {"item_shape": float("inf")}),
+        ("PoissonFactorisation", {"iterations": 1.5}),
     ],
 )
 def test_settings_without_sense_are_errors_that_name_them(name, settings):

@@ -102,7 +102,7 @@ def test_the_table_over_clusters_has_the_main_result(page, data_sets):
         assert main["worst"] <= main["1 chain, %"] <= main["best"]
 
 
-@pytest.mark.parametrize("name", ["EASE", "Popularity"])
+@pytest.mark.parametrize("name", ["EASE", "PoissonFactorisation", "Popularity"])
 def test_a_rival_is_what_evaluate_says(data_sets, name):
     results = data_sets["msweb"]
     _, train, test = prepare(results.plan.data)

@@ -67,11 +67,23 @@ def test_tastes_and_blends_are_what_the_estimators_recommend(data_sets):
         assert result["forecasts"]["all"]["brier"][0] == pytest.approx(np.mean(error**2), abs=1e-9)
 
 
+def test_a_rival_with_rates_has_its_own_probabilities(data_sets):
+    results = data_sets["eshop-1"]
+    _, train, test = prepare(results.plan.data)
+    k, name = results.plan.data.remove, "PoissonFactorisation"
+    model = bmcd.baselines.PoissonFactorisation(**results.rivals[name]["tuning"]["best"]).fit(train)
+    calibration = bmcd.evaluate(model.recommend(k), train, test, k=k).calibration
+    measured = results.forecasters[name]["forecasts"]["recommended"]
+    assert measured["mean_probability"][0] == pytest.approx(calibration.mean_probability, abs=1e-9)
+    assert measured["brier"][0] == pytest.approx(calibration.brier, abs=1e-9)
+
+
 def test_every_rival_has_probabilities_beside_those_of_the_models(page, data_sets):
     for name in ("probabilities", "probabilities_of_all", "most_probable"):
         rows = pd.read_csv(page.parent / f"tables/{name}.csv")
         for data_set, results in data_sets.items():
             wanted = {MAIN, TASTES, BLEND, "Blend(Tastes)", *(f"Blend({rival})" for rival in results.rivals)}
+            wanted |= {"PoissonFactorisation"}  # which has its own as well
             assert set(rows[rows["data set"] == data_set]["method"]) == wanted
 
 

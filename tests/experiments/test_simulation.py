@@ -90,6 +90,18 @@ def test_the_table_of_accuracy_is_that_of_the_models(folder):
     assert table["next 10: popularity"]["max"] == f"{100 * max(accuracy):.2f} %"
 
 
+def test_the_penalised_factors_are_tuned_for_each_length(results, folder):
+    simulation = bmcd.simulate(QUICK.n_users, seed=2)
+    for k in NEXT:
+        result = json.loads((folder / f"results/run-02/penalised-{k}.json").read_text())["result"]
+        assert set(result["settings"]) == set(QUICK.penalised_grid)
+        model = bmcd.baselines.PenalisedMF(**result["settings"]).fit(simulation.clicks, seed=2)
+        evaluation = bmcd.evaluate(model.recommend(k), simulation.clicks, simulation, k=k)
+        assert result[str(k)]["accuracy"] == pytest.approx(evaluation.accuracy, abs=1e-12)
+        name = f"next {k}: {results.penalised_mf(k).name}"
+        assert name in {row[""] for row in rows(folder, "accuracy")}
+
+
 def test_the_paper_stands_below_every_row_it_has(folder):
     table = rows(folder, "accuracy")
     names = [row[""] for row in table]
@@ -214,7 +226,7 @@ def test_without_spark_its_table_is_left_out(folder, tmp_path):
 def test_the_full_study_is_that_of_the_paper():
     assert (FULL.runs, FULL.n_users, FULL.candidates, FULL.folds) == (20, 3000, tuple(range(2, 9)), 10)
     assert FULL.spark_runs >= 3
-    assert len(tasks_without_spark(FULL)) == 20 * (2 + 7 + 1 + 3 + 2) + 1
+    assert len(tasks_without_spark(FULL)) == 20 * (2 + 7 + 1 + 3 + 2 + 2) + 1
     for name in ("alpha", "regularization"):
         assert len(FULL.grid[name]) > 2
 

@@ -42,6 +42,8 @@ class Rival(BaseEstimator, ABC):  # type: ignore[misc]
     clicks_: Clicks
     _learned: tuple[str, ...] = ()
     """The names of what it has learned, besides the clicks themselves."""
+    _value = "score"
+    """The column of what is recommended by."""
 
     def fit(
         self, clicks: Any, *, seed: int = 0, n_threads: int | None = None, progress: bool | None = None
@@ -151,21 +153,25 @@ class Rival(BaseEstimator, ABC):  # type: ignore[misc]
         # At least one block, so that no users get an empty frame.
         starts = range(0, max(len(rows), 1), size)
         blocks = [self._best(rows[start : start + size], allowed, k) for start in starts]
-        best, score = (np.concatenate(arrays) for arrays in zip(*blocks, strict=True))
-        return recommendation_frame(clicks.users[rows], Lists(best, {"score": score}), clicks)
+        best, values = (np.concatenate(arrays) for arrays in zip(*blocks, strict=True))
+        return recommendation_frame(clicks.users[rows], Lists(best, {self._value: values}), clicks)
 
     def _best(
         self, rows: NDArray[np.int64], allowed: NDArray[np.bool_], k: int
     ) -> tuple[NDArray[np.int64], Floats]:
-        """Return the best k items of the users in these rows, and their scores."""
+        """Return the best k items of the users in these rows, and what the frame says of each."""
         score = self._scores(rows)
-        available = ~clicked_mask(self.clicks_.matrix, rows) & allowed
+        free = ~clicked_mask(self.clicks_.matrix, rows)
         # Some methods give tiny scores: what counts as a tie is relative to the user's highest score.
         largest = np.abs(score).max(axis=1, keepdims=True)
         scaled = score / np.where(largest > 0, np.minimum(largest, 1.0), 1.0)
         tie_breaker = np.broadcast_to(-self._popularity, score.shape)
-        best = best_items(scaled, available, k, self._item_order, tie_breaker)
-        return best, np.take_along_axis(score, np.maximum(best, 0), axis=1)
+        best = best_items(scaled, free & allowed, k, self._item_order, tie_breaker)
+        return best, np.take_along_axis(self._values(score, free, k), np.maximum(best, 0), axis=1)
+
+    def _values(self, score: Floats, free: NDArray[np.bool_], k: int) -> Floats:
+        """Return what the frame says of each item, [user, item], given scores and who has not clicked what."""
+        return score
 
     def _check_settings(self) -> None:
         """Raise `InputError` if a setting makes no sense."""

@@ -1,13 +1,10 @@
 """The answers of a blend: scores of its models, then rates, then the race for the next k."""
 
-# mypy: disable-error-code="no-untyped-def"
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
@@ -19,7 +16,7 @@ from bmcd.clusters.summary import ClusterSummaries
 from bmcd.errors import InputError, Message
 from bmcd.prediction.answers import Answers, Floats, Options, Predictions
 from bmcd.prediction.explanation import PartOfBlend
-from bmcd.prediction.race import race_corrected
+from bmcd.prediction.race import race_rows
 from bmcd.prediction.top_k import clicked_mask
 from bmcd.sampling.diagnostics import State, Verdict
 from bmcd.system.progress import counting
@@ -28,38 +25,6 @@ from bmcd.system.progress import counting
 BLOCK, BLOCK_SIZE = 512, 2**23
 # How bad the state of a chain is: a blend is as good as the worst of its models.
 STATES: tuple[State, ...] = ("converged", "too short", "stopped", "not converged")
-
-
-@numba.njit(cache=True, nogil=True)
-def race_rows(log_rates, free, k, probability, slope):
-    """Write the probabilities of the free items of each row, and how they change with the logarithm of the rate."""
-    n_rows, n_items = log_rates.shape
-    rates, out, numbers = np.empty(n_items), np.empty(n_items), np.empty(n_items, np.int64)
-    for row in range(n_rows):
-        n, largest = 0, -math.inf
-        for i in range(n_items):
-            if free[row, i]:
-                numbers[n] = i
-                n += 1
-                largest = max(largest, log_rates[row, i])
-        if n <= k:  # all that is left is among the next k
-            for j in range(n):
-                probability[row, numbers[j]] = 1.0
-            continue
-        total = 0.0
-        for j in range(n):
-            rates[j] = math.exp(log_rates[row, numbers[j]] - largest)
-            total += rates[j]
-        for j in range(n):
-            rates[j] /= total
-        t = 1.0
-        if k == 1:
-            out[:n] = rates[:n]  # exact
-        else:
-            t = race_corrected(rates[:n], float(k), float(k), out[:n])
-        for j in range(n):
-            probability[row, numbers[j]] = min(max(out[j], 0.0), 1.0)
-            slope[row, numbers[j]] = rates[j] * (1.0 - rates[j] if k == 1 else t * math.exp(-rates[j] * t))
 
 
 class BlendAnswers(Answers):

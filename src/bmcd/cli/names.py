@@ -31,6 +31,8 @@ class PartName(StrEnum):
     als = "ALS"
     spark_als = "SparkALS"
     diffusion = "Diffusion"
+    penalised_mf = "PenalisedMF"
+    poisson_factorisation = "PoissonFactorisation"
     popularity = "Popularity"
 
 

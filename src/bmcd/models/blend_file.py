@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bmcd import __version__
-from bmcd.baselines import ALS, EASE, Diffusion, ItemKNN, Popularity, Rival, SparkALS, UserKNN
+from bmcd import __version__, baselines
+from bmcd.baselines import Rival, UserKNN
 from bmcd.blending.features import Scale, feature_names
 from bmcd.blending.learning import LAST_RANKS
+from bmcd.blending.parts import gives_law
 from bmcd.blending.rule import Activity, Rule
 from bmcd.clicks.table import Clicks
 from bmcd.errors import InputError
@@ -21,7 +22,7 @@ from bmcd.models.files import Arrays, describe_clicks, pack_clicks, read_array, 
 from bmcd.models.tastes import Tastes
 
 RIVALS: dict[str, type[Rival]] = {
-    kind.__name__: kind for kind in (ALS, EASE, Diffusion, ItemKNN, Popularity, SparkALS, UserKNN)
+    name: getattr(baselines, name) for name in baselines.__all__ if name != Rival.__name__
 }
 SAMPLED: dict[str, type[BMCD] | type[Tastes]] = {"BMCD": BMCD, "Tastes": Tastes}
 SHARED = ("clicks/", "items/")  # kept once, for all models
@@ -81,7 +82,7 @@ def unpack_blend(
     for number, about in enumerate(options["models"]):
         own = _below(arrays, f"models/{number}/")
         models[str(about["name"])] = _unpack_model(about, own, shared, clicks)
-        if (about["class"] in SAMPLED) != is_law[number]:
+        if gives_law(models[str(about["name"])]) != is_law[number]:
             raise ValueError(f"a {about['class']} cannot give what is said of it")
         scales.append(None if is_law[number] else _read_scale(_below(arrays, f"scales/{number}/")))
     if len(models) != len(is_law):

@@ -101,6 +101,38 @@ def race_corrected(rates, k, start, out):
 
 
 @numba.njit(cache=True, nogil=True)
+def race_rows(log_rates, free, k, probability, slope):
+    """Write the probabilities of the free items of each row, and how they change with the logarithm of the rate."""
+    n_rows, n_items = log_rates.shape
+    rates, out, numbers = np.empty(n_items), np.empty(n_items), np.empty(n_items, np.int64)
+    for row in range(n_rows):
+        n, largest = 0, -math.inf
+        for i in range(n_items):
+            if free[row, i]:
+                numbers[n] = i
+                n += 1
+                largest = max(largest, log_rates[row, i])
+        if n <= k:  # all that is left is among the next k
+            for j in range(n):
+                probability[row, numbers[j]] = 1.0
+            continue
+        total = 0.0
+        for j in range(n):
+            rates[j] = math.exp(log_rates[row, numbers[j]] - largest)
+            total += rates[j]
+        for j in range(n):
+            rates[j] /= total
+        t = 1.0
+        if k == 1:
+            out[:n] = rates[:n]  # exact
+        else:
+            t = race_corrected(rates[:n], float(k), float(k), out[:n])
+        for j in range(n):
+            probability[row, numbers[j]] = min(max(out[j], 0.0), 1.0)
+            slope[row, numbers[j]] = rates[j] * (1.0 - rates[j] if k == 1 else t * math.exp(-rates[j] * t))
+
+
+@numba.njit(cache=True, nogil=True)
 def race_integral(rates, k, out):
     """Write the exact probabilities."""
     n = rates.size
