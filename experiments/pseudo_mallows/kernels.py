@@ -12,10 +12,14 @@ from bmcd.mallows.latent.scan import cluster_tables
 from bmcd.sampling.exact.labels import group_by_label, update_labels
 from bmcd.sampling.exact.rho import cost_matrix, invert, shuffle
 from bmcd.sampling.exact.tau import update_tau
-from bmcd.system.streams import STREAM_SIZE, open_stream, uniform
+from bmcd.system.streams import STREAM_SIZE, open_stream, uniform, uniform_below
 
 # Which random stream a draw uses; those of the package's moves are smaller.
 CONSENSUS, RANKINGS = 200, 201
+# A weight of exp(-600) is as good as none, and a sum of such weights is still not 0.
+FARTHEST = 600.0
+# Of more than FEW ranks left, one is sought by so many tries before all weights are added up.
+FEW, TRIES = 8, 6
 
 
 @numba.njit(cache=True, nogil=True)
@@ -33,6 +37,16 @@ def v_order(stream, size, order):
         order[at] = low if first else high
         order[at + 1] = high if first else low
         low, high, at = low - 1, high + 1, at + 2
+
+
+@numba.njit(cache=True, nogil=True)
+def random_order(stream, size, order):
+    """Set order[:size] to the places 0, ..., size - 1 in an order of which all are as probable as any other."""
+    for i in range(size):
+        order[i] = i
+    for i in range(size - 1, 0, -1):
+        j = uniform_below(stream, i + 1)
+        order[i], order[j] = order[j], order[i]
 
 
 @numba.njit(cache=True, nogil=True)
@@ -54,52 +68,67 @@ def draw_consensus(stream, cost, by_mean_rank, beta, rho):
         for i in range(n_left):
             weight[i] = math.exp(-beta * (cost[item, left[i]] - least))
             total += weight[i]
-        rho[item] = take(left, n_left, weight, uniform(stream) * total) + 1
+        u, place = uniform(stream) * total, 0
+        while place < n_left - 1 and u >= weight[place]:
+            u -= weight[place]
+            place += 1
+        rho[item] = left[place] + 1
+        for i in range(place, n_left - 1):
+            left[i] = left[i + 1]
 
 
 @numba.njit(cache=True, nogil=True)
-def take(left, n_left, weight, u):
-    """Take out the rank where the running sum of the weights passes u, close the gap, and return it."""
-    place = 0
-    while place < n_left - 1 and u >= weight[place]:
-        u -= weight[place]
-        place += 1
-    taken = left[place]
-    for i in range(place, n_left - 1):
-        left[i] = left[i + 1]
-    return taken
-
-
-@numba.njit(cache=True, nogil=True)
-def draw_block(stream, items, size, first, rho, power, ranks, order, left, weight):
+def draw_block(stream, items, size, first, rho, power, v_shaped, ranks, order, left):
     """Draw the ranks of items[:size], sorted by rho, among first, ..., first + size - 1 (from 0), into ``ranks``.
 
-    P(r) is proportional to power[|r - rho|] = exp(-beta |r - rho|) over the ranks left, item by item in V-shaped
-    order of the block.
+    P(r) is proportional to power[|r - rho|] = exp(-beta |r - rho|) over the ranks left, item by item, in a V-shaped
+    order of the block or in any order.
     """
-    v_order(stream, size, order)
+    if v_shaped:
+        v_order(stream, size, order)
+    else:
+        random_order(stream, size, order)
     for i in range(size):
         left[i] = first + i
     for turn in range(size):
         item, n_left = items[order[turn]], size - turn
-        centre, nearest = rho[item] - 1, ranks.size
-        for i in range(n_left):
-            nearest = min(nearest, abs(left[i] - centre))
-        total = 0.0
-        for i in range(n_left):
-            weight[i] = power[abs(left[i] - centre) - nearest]  # in proportion, and one of them is 1
-            total += weight[i]
-        ranks[item] = take(left, n_left, weight, uniform(stream) * total) + 1
+        place = draw_place(stream, left, n_left, rho[item] - 1, power)
+        ranks[item] = left[place] + 1
+        left[place] = left[n_left - 1]
 
 
 @numba.njit(cache=True, nogil=True)
-def draw_rankings(members, data, rho, beta, key, chain, sweep, ranks):
+def draw_place(stream, left, n_left, centre, power):
+    """Draw a place of left[:n_left] with probability in proportion to power[|left - centre|], the largest being 1.
+
+    Rejection takes a few tries where many ranks are left and alpha is small. If they fail, or for few ranks, the
+    weights are added up; both have the same law, so that it does not matter which was used.
+    """
+    if n_left > FEW:
+        for _ in range(TRIES):
+            place = uniform_below(stream, n_left)
+            if uniform(stream) < power[abs(left[place] - centre)]:
+                return place
+    total = 0.0
+    for i in range(n_left):
+        total += power[abs(left[i] - centre)]
+    u, place = uniform(stream) * total, 0
+    while place < n_left - 1:
+        u -= power[abs(left[place] - centre)]
+        if u < 0.0:
+            break
+        place += 1
+    return place
+
+
+@numba.njit(cache=True, nogil=True)
+def draw_rankings(members, data, rho, beta, v_shaped, key, chain, sweep, ranks):
     """Draw ranks[user] of the members: the clicked items over the first ranks, the others over the rest."""
     n = rho.size
     stream = np.empty(STREAM_SIZE, np.uint64)
-    item_at, order, left, weight = np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n)
+    item_at, order, left = np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n, np.int64)
     invert(rho, item_at)
-    power = np.exp(-beta * np.arange(n))
+    power = np.exp(-np.minimum(beta * np.arange(n), FARTHEST))
     is_clicked, clicked, others = np.zeros(n, np.bool_), np.empty(n, np.int64), np.empty(n, np.int64)
     for user in members:
         mine = data.user_items[data.user_start[user] : data.user_start[user + 1]]
@@ -115,12 +144,12 @@ def draw_rankings(members, data, rho, beta, key, chain, sweep, ranks):
         is_clicked[mine] = False
         open_stream(stream, key, chain, sweep, user, RANKINGS)
         row = ranks[user]
-        draw_block(stream, clicked, n_clicked, 0, rho, power, row, order, left, weight)
-        draw_block(stream, others, n_others, n_clicked, rho, power, row, order, left, weight)
+        draw_block(stream, clicked, n_clicked, 0, rho, power, v_shaped, row, order, left)
+        draw_block(stream, others, n_others, n_clicked, rho, power, v_shaped, row, order, left)
 
 
 @numba.njit(cache=True, nogil=True)
-def pseudo_sweep(state, data, shared, concentration, key, chain, sweep):
+def pseudo_sweep(state, data, shared, concentration, v_shaped, key, chain, sweep):
     """Do one sweep with alpha fixed: change ``state`` in place, return what `SweepInfo` holds.
 
     Labels move by the exact likelihood of the clicks and tau by Gibbs, as in the exact sampler. Then, cluster by
@@ -141,7 +170,7 @@ def pseudo_sweep(state, data, shared, concentration, key, chain, sweep):
         if members.size == 0:
             shuffle(stream, rho)
             continue
-        draw_rankings(members, data, rho, beta, key, chain, sweep, state.ranks)
+        draw_rankings(members, data, rho, beta, v_shaped, key, chain, sweep, state.ranks)
         cost = cost_matrix(state.ranks, members, data.scale)
         rank_sums = np.zeros(n)
         for user in members:

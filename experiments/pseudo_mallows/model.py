@@ -15,6 +15,7 @@ from bmcd.prediction.answers import Options, Predictions
 from bmcd.prediction.mixture_answers import MixtureAnswers
 from bmcd.prediction.predictor import count_predictions
 from bmcd.prediction.top_k import check_k
+from bmcd.sampling.diagnostics import Verdict
 from bmcd.sampling.draws import Draws
 from bmcd.sampling.run import Run
 from experiments.pseudo_mallows.sampler import sample_pseudo
@@ -31,6 +32,8 @@ class PseudoMallows(ProbabilityModel):
         How many clusters.
     alpha
         Fixed; None for an estimate from the clicks. See `sample_pseudo`.
+    rankings_order
+        "any" or "V": in which order the items of a user's ranking have their turns. See `sample_pseudo`.
     start
         Where chains start, as in BMCD.
     by_counts
@@ -56,10 +59,17 @@ class PseudoMallows(ProbabilityModel):
     _number = "n_clusters"
 
     def __init__(
-        self, n_clusters: int = 3, *, alpha: float | None = None, start: str = "kmeans", by_counts: bool = False
+        self,
+        n_clusters: int = 3,
+        *,
+        alpha: float | None = None,
+        rankings_order: str = "any",
+        start: str = "kmeans",
+        by_counts: bool = False,
     ) -> None:
         self.n_clusters = n_clusters
         self.alpha = alpha
+        self.rankings_order = rankings_order
         self.start = start
         self.by_counts = by_counts
 
@@ -80,9 +90,17 @@ class PseudoMallows(ProbabilityModel):
         run = Run(draws, warmup, chains, thin, seed, n_threads, progress)
         clicks = clicks if isinstance(clicks, Clicks) else Clicks.from_frame(clicks)
         counted = [check_k(k) for k in count_k] if self.by_counts else []
-        drawn = sample_pseudo(clicks, self.n_clusters, run, alpha=self.alpha, start=self.start, count_k=counted)
+        drawn = sample_pseudo(
+            clicks,
+            self.n_clusters,
+            run,
+            alpha=self.alpha,
+            rankings_order=self.rankings_order,
+            start=self.start,
+            count_k=counted,
+        )
         self.clicks_, self.draws_, self.n_clusters_ = clicks, drawn, drawn.problem.n_clusters
-        self._answers = (CountedAnswers if self.by_counts else MixtureAnswers)(clicks, drawn)
+        self._answers = (CountedAnswers if self.by_counts else PseudoAnswers)(clicks, drawn)
         return self
 
     def packed(self, *, clicks: bool = True) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
@@ -90,7 +108,16 @@ class PseudoMallows(ProbabilityModel):
         raise InputError("a PseudoMallows cannot be saved: it is a rival of the experiments, not a model of bmcd.")
 
 
-class CountedAnswers(MixtureAnswers):
+class PseudoAnswers(MixtureAnswers):
+    """Answers out of draws of (rho, tau) with alpha fixed."""
+
+    def verdict(self) -> Verdict:
+        """Return that the chains are not judged."""
+        said = "alpha is fixed, and what the chains converge to is not the posterior"
+        return Verdict("not converged", f"Not judged: {said}.")
+
+
+class CountedAnswers(PseudoAnswers):
     """Answers out of the rankings that were drawn: how often an item is among the next k."""
 
     def predictions(

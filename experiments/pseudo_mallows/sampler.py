@@ -20,18 +20,20 @@ from bmcd.sampling.state import ChainState, Data, SweepInfo, make_data
 from bmcd.system.streams import stream_key
 from experiments.pseudo_mallows.kernels import pseudo_sweep
 
+ORDERS = ("any", "V")
+
 
 class PseudoSampler:
     """Sweeps over a `ChainState`, in place. All randomness is a function of (seed, chain, sweep)."""
 
-    def __init__(self, data: Data, priors: Priors, *, seed: int = 0) -> None:
-        self.data, self.priors, self.key = data, priors, stream_key(seed)
+    def __init__(self, data: Data, priors: Priors, *, v_shaped: bool = False, seed: int = 0) -> None:
+        self.data, self.priors, self.v_shaped, self.key = data, priors, v_shaped, stream_key(seed)
         self._shared = shared_tables(np.diff(data.scale))
 
     def sweep(self, state: ChainState, chain: int, sweep: int, warmup: bool) -> SweepInfo:
         """Do one sweep; ``warmup`` changes nothing, as there is nothing to tune."""
         log_joint, within, counts = pseudo_sweep(
-            state, self.data, self._shared, float(self.priors.concentration), self.key, chain, sweep
+            state, self.data, self._shared, float(self.priors.concentration), self.v_shaped, self.key, chain, sweep
         )
         # Nothing is proposed, so nothing is rejected; alpha does not move.
         return SweepInfo(log_joint, within, counts, np.full(state.alpha.size, np.nan), 1.0, 1.0)
@@ -43,6 +45,7 @@ def sample_pseudo(
     run: Run | None = None,
     *,
     alpha: float | None = None,
+    rankings_order: str = "any",
     start: str = "kmeans",
     count_k: Sequence[int] = (),
 ) -> Draws:
@@ -53,6 +56,10 @@ def sample_pseudo(
     alpha
         The same for all clusters, as in the paper. None: as the start estimates it for each cluster, by the exact
         likelihood of the training clicks.
+    rankings_order
+        In which order the items of a user's ranking have their turns: "any" (all orders alike) or "V". A consensus
+        given many rankings is nearly certain, and V-shaped orders are the nearest to its posterior; a ranking given
+        rho is not, and orders at random are nearer (README.md).
     start
         As in `initial_state`. Only "kmeans" estimates alpha.
     count_k
@@ -74,7 +81,9 @@ def sample_pseudo(
         raise InputError(f"the start {start!r} does not estimate alpha: give alpha, or start from 'kmeans'.")
     if alpha is not None and not 0 < alpha < np.inf:
         raise InputError(f"alpha must be a positive number, or None, but it is {alpha!r}.")
-    data = make_data(clicks.matrix)
+    if rankings_order not in ORDERS:
+        raise InputError(f"rankings_order is {rankings_order!r}: choose one of {', '.join(ORDERS)}.")
+    data, v_shaped = make_data(clicks.matrix), rankings_order == "V"
     options = {
         "rate": priors.rate,
         "concentration": priors.concentration,
@@ -84,6 +93,7 @@ def sample_pseudo(
         "start": start,
         "count_k": list(count_k),
         "alpha": alpha,
+        "rankings_order": rankings_order,
     }
 
     def start_of_chain(chain: int) -> ChainState:
@@ -97,6 +107,6 @@ def sample_pseudo(
         tally=RankCounts(clicks.per_user, clicks.n_items, tuple(count_k)) if count_k else None,
     )
     drawn: Draws = run_chains(
-        lambda chain: PseudoSampler(data, priors, seed=run.seed), start_of_chain, recording, run
+        lambda chain: PseudoSampler(data, priors, v_shaped=v_shaped, seed=run.seed), start_of_chain, recording, run
     )
     return drawn
