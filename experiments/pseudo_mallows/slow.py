@@ -49,10 +49,9 @@ def sequential_law(
 
 
 def mixed_law(
-    by_mean_rank: Sequence[int], ranks: Sequence[int], cost: Cost, beta: float
+    orders: Sequence[Sequence[int]], ranks: Sequence[int], cost: Cost, beta: float
 ) -> dict[tuple[tuple[int, int], ...], float]:
-    """Return the mean of the sequential laws over all V-shaped orders."""
-    orders = v_orders(by_mean_rank)
+    """Return the mean of the sequential laws over some orders."""
     law: dict[tuple[tuple[int, int], ...], float] = {}
     for order in orders:
         for pairs, probability in sequential_law(order, ranks, cost, beta).items():
@@ -73,12 +72,14 @@ def consensus_law(rankings: Sequence[Ranking], beta: float) -> dict[Ranking, flo
     def cost(item: int, rank: int) -> float:
         return float(sum(abs(ranking[item] - rank) for ranking in rankings))
 
-    law = mixed_law(by_mean_rank, range(1, n + 1), cost, beta)
+    law = mixed_law(v_orders(by_mean_rank), range(1, n + 1), cost, beta)
     return {tuple(rank for _, rank in pairs): probability for pairs, probability in law.items()}
 
 
-def ranking_law(rho: Ranking, clicked: Sequence[int], beta: float) -> dict[Ranking, float]:
+def ranking_law(rho: Ranking, clicked: Sequence[int], beta: float, v_shaped: bool = False) -> dict[Ranking, float]:
     """Return the Pseudo-Mallows law of a ranking that agrees with clicks, given rho, by enumeration.
+
+    Items have their turns in a V-shaped order, or in any: the mean over all of them.
 
     >>> ranking_law((1, 2, 3), [2], beta=0.0)
     {(2, 3, 1): 0.5, (3, 2, 1): 0.5}
@@ -90,22 +91,24 @@ def ranking_law(rho: Ranking, clicked: Sequence[int], beta: float) -> dict[Ranki
     def cost(item: int, rank: int) -> float:
         return float(abs(rho[item] - rank))
 
-    laws = mixed_law(first, range(1, c + 1), cost, beta), mixed_law(others, range(c + 1, n + 1), cost, beta)
+    one_law, other_law = (
+        mixed_law(v_orders(block) if v_shaped else list(permutations(block)), ranks, cost, beta)
+        for block, ranks in ((first, range(1, c + 1)), (others, range(c + 1, n + 1)))
+    )
     return {
         tuple(rank for _, rank in sorted(one + other)): p * q
-        for (one, p), (other, q) in product(laws[0].items(), laws[1].items())
+        for (one, p), (other, q) in product(one_law.items(), other_law.items())
     }
 
 
 def draw_by_turns(
     by_mean_rank: Sequence[int], ranks: Sequence[int], cost: Cost, beta: float, uniforms: Iterator[float]
 ) -> dict[int, int]:
-    """Return the rank of each item, drawn as the kernels do from the same uniform numbers: coins, then ranks."""
-    size, pairs, left = len(by_mean_rank), [], list(ranks)
+    """Return the rank of each item, drawn as `draw_consensus` does from the same uniform numbers: coins, ranks."""
+    size, left = len(by_mean_rank), list(ranks)
     order = [by_mean_rank[size // 2]] if size % 2 else []
     for i in range(size // 2):
-        pairs.append((by_mean_rank[size // 2 - 1 - i], by_mean_rank[(size + 1) // 2 + i]))
-    for pair in pairs:
+        pair = by_mean_rank[size // 2 - 1 - i], by_mean_rank[(size + 1) // 2 + i]
         order += pair if next(uniforms) < 0.5 else pair[::-1]
     drawn = {}
     for item in order:

@@ -75,7 +75,9 @@ class Size:
     data_reference: tuple[int, int, int]
     predicting_draws: int
     rankings: tuple[int, ...] = (1, 5, 20, 100)
-    """Numbers of rankings of six items."""
+    """Numbers of rankings."""
+    items: int = 6
+    """Of each of these rankings."""
     sets: int = 5
     sweeps: int = 20_000
 
@@ -110,6 +112,7 @@ QUICK = Size(
     data_reference=(2, 4, 4),
     predicting_draws=4,
     rankings=(1, 2),
+    items=4,
     sets=1,
     sweeps=200,
 )
@@ -147,7 +150,8 @@ class PseudoStudy(Study):
         tasks.append(Task(f"clicks/{size.data.name}", on_clicks, arguments, 400))
         for n in size.rankings:
             for alpha in ALPHAS:
-                arguments = {"alpha": alpha, "n_users": n, "n_sets": 1 if n == 1 else size.sets, "seed": 0}
+                arguments = {"alpha": alpha, "n_users": n, "n_items": size.items, "seed": 0}
+                arguments["n_sets"] = 1 if n == 1 else size.sets
                 tasks.append(Task(f"tiny/{n}-{alpha:g}", given_rankings, arguments, 5 + n))
         for n_users, n_items in TINY:
             for order in ("any", "V"):

@@ -17,18 +17,17 @@ from experiments.pseudo_mallows.sampler import PseudoSampler
 from experiments.pseudo_mallows.slow import Cost, Ranking, sequential_law, v_orders
 from experiments.tasks import Result
 
-N_ITEMS = 6
 ORDERS = ("V", "V from outside", "any")
 
 
-def given_rankings(alpha: float, n_users: int, n_sets: int, seed: int) -> Result:
-    """Measure KL divergence and total variation from the posterior of rho, given full rankings of 6 items.
+def given_rankings(alpha: float, n_users: int, n_items: int, n_sets: int, seed: int) -> Result:
+    """Measure KL divergence and total variation from the posterior of rho, given full rankings.
 
     The mean over ``n_sets`` sets of ``n_users`` rankings from the Mallows model; those of one ranking are alike.
     """
     rng = np.random.default_rng(seed)
-    everything = np.array(list(permutations(range(1, N_ITEMS + 1))))
-    weight = np.exp(-alpha / N_ITEMS * np.abs(everything - np.arange(1, N_ITEMS + 1)).sum(axis=1))
+    everything = np.array(list(permutations(range(1, n_items + 1))))
+    weight = np.exp(-alpha / n_items * np.abs(everything - np.arange(1, n_items + 1)).sum(axis=1))
     found: dict[str, list[tuple[float, float]]] = {name: [] for name in ORDERS}
     for _ in range(n_sets):
         rankings = everything[rng.choice(len(everything), n_users, p=weight / weight.sum())]
@@ -72,7 +71,9 @@ def distances_given(
 
 
 def _cost(rankings: Sequence[Sequence[int]]) -> Cost:
-    return lambda item, rank: float(sum(abs(ranking[item] - rank) for ranking in rankings))
+    n = len(rankings[0])
+    table = [[float(sum(abs(ranking[i] - r) for ranking in rankings)) for r in range(1, n + 1)] for i in range(n)]
+    return lambda item, rank: table[item][rank - 1]
 
 
 def given_clicks(alpha: float, n_users: int, n_items: int, n_sweeps: int, seed: int, rankings_order: str) -> Result:
