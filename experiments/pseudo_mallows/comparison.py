@@ -44,11 +44,11 @@ class Form(NamedTuple):
 
 
 def on_simulation(
-    seed: int, n_users: int, n_clusters: int, reference: Sampling, forms: Sequence[Sequence[Any]]
+    seed: int, n_users: int, n_clusters: int, reference: Sampling, forms: Sequence[Sequence[Any]], max_draws: int
 ) -> Result:
     """Measure all forms on one simulated data set, whose true rankings say what the next items are."""
     simulation = bmcd.simulate(n_users, seed=seed)
-    return _measure(simulation.clicks, simulation, NEXT, n_clusters, reference, forms, seed, None)
+    return _measure(simulation.clicks, simulation, NEXT, n_clusters, reference, forms, seed, max_draws)
 
 
 def on_clicks(
@@ -68,12 +68,11 @@ def _measure(
     reference: Sampling,
     forms: Sequence[Sequence[Any]],
     seed: int,
-    max_draws: int | None,
+    max_draws: int,
 ) -> Result:
     """Return the measures by name of the form and k; ``forms`` come as lists, as JSON has them."""
     wanted = [Form("reference", "exact", reference, {}), Form("reference, another seed", "exact", reference, {})]
     wanted += [Form(*form) for form in forms]
-    draws = {} if max_draws is None else {"max_draws": max_draws}
     posterior: dict[int, Floats] = {}
     result: Result = {}
     _compile(wanted)
@@ -87,7 +86,7 @@ def _measure(
         measured: Result = {"fit_seconds": time.process_time() - began}
         for k in list_lengths:
             began = time.process_time()
-            blocks = [block for _, block in model.prediction_blocks(k, **draws, **IN_A_TASK)]
+            blocks = [block for _, block in model.prediction_blocks(k, max_draws=max_draws, **IN_A_TASK)]
             seconds = time.process_time() - began
             probability = np.concatenate([block.probability for block in blocks])
             mean_rank = np.concatenate([block.tie_breaker for block in blocks])

@@ -66,6 +66,8 @@ class Size:
     paper: Lengths
     reference: tuple[int, int, int]
     """Of the exact sampler whose probabilities stand for the posterior's."""
+    predicting_draws: int
+    """Draws of all chains that are turned into probabilities."""
     data: DataSet
     n_clusters: int
     """Of the fits to the data set; the simulated ones have three."""
@@ -73,7 +75,7 @@ class Size:
     data_pseudo: Lengths
     data_paper: Lengths
     data_reference: tuple[int, int, int]
-    predicting_draws: int
+    data_draws: int
     rankings: tuple[int, ...] = (1, 5, 20, 100)
     """Numbers of rankings."""
     items: int = 6
@@ -87,15 +89,16 @@ FULL = Size(
     n_users=3000,
     exact=((2, 5, 5), (2, 20, 20)),
     pseudo=((2, 5, 5), (2, 20, 20), (2, 100, 100)),
-    paper=((2, 10_000, 10_000), (2, 50_000, 50_000)),
-    reference=(4, 50, 100),
+    paper=((2, 20_000, 20_000),),
+    reference=(4, 25, 50),
+    predicting_draws=20,
     data=DATA_SETS["eshop-1"],
     n_clusters=10,
     data_exact=((2, 10, 6),),
     data_pseudo=((2, 10, 6), (2, 40, 24), (2, 120, 72)),
     data_paper=((2, 20_000, 20_000),),
     data_reference=(2, 40, 24),
-    predicting_draws=12,
+    data_draws=12,
 )
 QUICK = Size(
     seeds=(101,),
@@ -104,13 +107,14 @@ QUICK = Size(
     pseudo=((2, 4, 4),),
     paper=((2, 100, 100),),
     reference=(2, 5, 5),
+    predicting_draws=20,
     data=quick_part(DATA_SETS["eshop-1"]),
     n_clusters=2,
     data_exact=((2, 3, 3),),
     data_pseudo=((2, 3, 3),),
     data_paper=((2, 100, 100),),
     data_reference=(2, 4, 4),
-    predicting_draws=4,
+    data_draws=4,
     rankings=(1, 2),
     items=4,
     sets=1,
@@ -142,11 +146,11 @@ class PseudoStudy(Study):
         tasks = []
         for seed in size.seeds:
             arguments = {"seed": seed, "n_users": size.n_users, "n_clusters": 3, "forms": compared}
-            arguments["reference"] = chains(*size.reference)
-            tasks.append(Task(f"simulation/{seed}", on_simulation, arguments, 250))
+            arguments |= {"reference": chains(*size.reference), "max_draws": size.predicting_draws}
+            tasks.append(Task(f"simulation/{seed}", on_simulation, arguments, 150))
         compared = [list(form) for form in forms(size.data_exact, size.data_pseudo, size.data_paper)]
         arguments = {"data": asdict(size.data), "n_clusters": size.n_clusters, "forms": compared}
-        arguments |= {"reference": chains(*size.data_reference), "max_draws": size.predicting_draws}
+        arguments |= {"reference": chains(*size.data_reference), "max_draws": size.data_draws}
         tasks.append(Task(f"clicks/{size.data.name}", on_clicks, arguments, 400))
         for n in size.rankings:
             for alpha in ALPHAS:
