@@ -42,7 +42,8 @@ def sequential_law(
     for chosen in permutations(ranks):
         probability, left = 1.0, list(ranks)
         for item, rank in zip(order, chosen, strict=True):
-            probability *= exp(-beta * cost(item, rank)) / sum(exp(-beta * cost(item, r)) for r in left)
+            here = cost(item, rank)  # differences of costs, as their powers would all be 0 for many rankings
+            probability /= sum(exp(-beta * (cost(item, r) - here)) for r in left)
             left.remove(rank)
         law[tuple(sorted(zip(order, chosen, strict=True)))] = probability
     return law

@@ -221,7 +221,7 @@ def table(runs: Sequence[Result], list_lengths: Sequence[int]) -> Iterator[Row]:
 
 def _by_order(measured: Result) -> Row:
     return {
-        f"{order}: {shown}": round(measured[order][name], 4)
+        f"{order}: {shown}": round(max(measured[order][name], 0.0), 4)  # not -0 by rounding
         for order in ORDERS
         for name, shown in (("kl", "KL"), ("tv", "total variation"))
     }

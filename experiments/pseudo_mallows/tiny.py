@@ -17,6 +17,7 @@ from experiments.pseudo_mallows.sampler import PseudoSampler
 from experiments.pseudo_mallows.slow import Cost, Ranking, sequential_law, v_orders
 from experiments.tasks import Result
 
+NOTHING = 1e-100
 ORDERS = ("V", "V from outside", "any")
 
 
@@ -47,10 +48,11 @@ def distances_given(
     """
     n, beta = len(rankings[0]), alpha / len(rankings[0])
     cost = _cost(rankings)
-    posterior = {
-        rho: exp(-beta * sum(cost(item, rank) for item, rank in enumerate(rho)))
-        for rho in permutations(range(1, n + 1))
+    total_cost = {
+        rho: sum(cost(item, rank) for item, rank in enumerate(rho)) for rho in permutations(range(1, n + 1))
     }
+    least = min(total_cost.values())
+    posterior = {rho: exp(-beta * (value - least)) for rho, value in total_cost.items()}
     total = sum(posterior.values())
     by_mean_rank = sorted(range(n), key=lambda item: sum(ranking[item] for ranking in rankings))
     v_shaped = v_orders(by_mean_rank)
@@ -66,7 +68,11 @@ def distances_given(
             for pairs, probability in sequential_law(order, range(1, n + 1), cost, beta).items():
                 law[tuple(rank for _, rank in pairs)] += probability / len(some)
         gaps = [(weight / total, law[rho]) for rho, weight in posterior.items()]
-        distances[name] = (sum(p * log(p / q) for p, q in gaps), sum(abs(p - q) for p, q in gaps) / 2)
+        # Terms of the first sum with so small a p are as good as 0.
+        distances[name] = (
+            sum(p * log(p / q) for p, q in gaps if p > NOTHING),
+            sum(abs(p - q) for p, q in gaps) / 2,
+        )
     return distances
 
 
