@@ -148,6 +148,17 @@ def fit_tastes(data: Mapping[str, Any], chains: int) -> Result:
     }
 
 
+def fit_pseudo_mallows(
+    data: Mapping[str, Any], n_clusters: int, *, sampling: Sampling, predicting_draws: int
+) -> Result:
+    """Fit Pseudo-Mallows with as many clusters, chains and predicting draws of each as BMCD, and measure it."""
+    from experiments.pseudo_mallows import PseudoMallows
+
+    data_set = DataSet(**data)
+    model = PseudoMallows(n_clusters).fit(prepare(data_set).train, **sampling, seed=data_set.seed, **IN_A_TASK)
+    return _measures_of(model, data_set, max_draws=predicting_draws * sampling["chains"])
+
+
 def fit_blend(data: Mapping[str, Any], models: Mapping[str, Mapping[str, Any]], folds: int) -> Result:
     """Blend models with settings that are given, or calibrate a single one, and measure what is recommended."""
     data_set = DataSet(**data)
@@ -162,10 +173,10 @@ def _estimator(name: str, settings: Mapping[str, Any]) -> Any:
     return getattr(bmcd.baselines, name)(**settings)
 
 
-def _measures_of(model: Any, data: DataSet) -> Result:
+def _measures_of(model: Any, data: DataSet, **options: Any) -> Result:
     """Measure a fitted model with probabilities: its recommendations, and its forecasts."""
-    recommendations = model.recommend(data.remove, n_threads=1, progress=False)
-    probability = model.probabilities(data.remove, n_threads=1, progress=False)
+    recommendations = model.recommend(data.remove, **options, n_threads=1, progress=False)
+    probability = model.probabilities(data.remove, **options, n_threads=1, progress=False)
     forecasts = measure_forecasts(probability, recommendations, data)
     return {**measures(_evaluate(recommendations, data)), "forecasts": forecasts}
 

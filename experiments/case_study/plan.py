@@ -14,6 +14,8 @@ from experiments.tasks import Task
 Grid = Sequence[Mapping[str, Sequence[Any]]]
 
 MAIN, TASTES = "BMCD", "Tastes"
+# The same model as BMCD, with another sampler: see experiments/pseudo_mallows.
+PSEUDO = "Pseudo-Mallows"
 # Blended with Tastes, which does not see what EASE does: effects between single items.
 PARTNER = "EASE"
 DATA_SETS: dict[str, DataSet] = {
@@ -221,6 +223,12 @@ class Plan:
         model = {"n_clusters": fit.n_clusters, "start": fit.start, "rank_scale": fit.rank_scale}
         arguments = {**model, "sampling": sampling, "predicting_draws": self.sizes.predicting_draws}
         return self._task(fit.name, measures.fit_bmcd, sampling["chains"] * seconds_a_chain, **arguments)
+
+    def pseudo_task(self, n_clusters: int) -> Task:
+        """Return the task of Pseudo-Mallows, with the number of clusters that was chosen for BMCD."""
+        sampling, draws = dict(self.sizes.sampling), self.sizes.predicting_draws
+        arguments = {"n_clusters": n_clusters, "sampling": sampling, "predicting_draws": draws}
+        return self._task(f"{PSEUDO}-{n_clusters}", measures.fit_pseudo_mallows, 80, **arguments)
 
     def _task(self, part: str, function: Any, seconds: float, **arguments: Any) -> Task:
         return Task(self.task_name(part), function, {"data": asdict(self.data), **arguments}, seconds)

@@ -14,7 +14,7 @@ from bmcd.evaluation.intervals import bootstrap, percentiles
 from bmcd.evaluation.metrics import PerUser
 from experiments.case_study.choice import Choice, choose
 from experiments.case_study.forecasts import BIN_WIDTH, LEVEL, RESAMPLES
-from experiments.case_study.plan import BLEND, MAIN, TASTES, Fit, Plan, blend_name, blend_part
+from experiments.case_study.plan import BLEND, MAIN, PSEUDO, TASTES, Fit, Plan, blend_name, blend_part
 from experiments.differences import Difference
 from experiments.tasks import Result
 
@@ -63,6 +63,11 @@ class DataSetResults:
         """BMCD as it is meant to be used: C by held-out likelihood, k-means start, all chains averaged."""
         return self[self.variants[MAIN].name]
 
+    @property
+    def pseudo_mallows(self) -> Result:
+        """Pseudo-Mallows, with as many clusters as BMCD."""
+        return self[f"{PSEUDO}-{self.choice.recommended}"]
+
     @cached_property
     def rivals(self) -> dict[str, Result]:
         """The rivals by name, in the order of the plan."""
@@ -91,15 +96,15 @@ class DataSetResults:
 
     @cached_property
     def methods(self) -> dict[str, Result]:
-        """All methods by name: BMCD, its variants, Tastes, its blend, and the rivals, the most accurate first."""
-        variants = {name: self[fit.name] for name, fit in self.variants.items()}
+        """All methods by name: BMCD and its like, Tastes, its blend, and the rivals, the most accurate first."""
+        variants = {name: self[fit.name] for name, fit in self.variants.items()} | {PSEUDO: self.pseudo_mallows}
         others = {TASTES: self[TASTES], BLEND: self.blends[BLEND]}
         return variants | others | {name: self.rivals[name] for name in self.ranked_rivals}
 
     @cached_property
     def forecasters(self) -> dict[str, Result]:
         """All that give probabilities: those with their own, the blends of Tastes, and the rivals through Blend."""
-        own = {MAIN: self.main, TASTES: self[TASTES]}
+        own = {MAIN: self.main, PSEUDO: self.pseudo_mallows, TASTES: self[TASTES]}
         own |= {name: self.rivals[name] for name in self.ranked_rivals if "forecasts" in self.rivals[name]}
         names = [BLEND, blend_name(TASTES), *map(blend_name, self.ranked_rivals)]
         return own | {name: self.blends[name] for name in names}

@@ -73,6 +73,7 @@ class CaseStudy(Study):
         for data_set in self.data_sets(results):
             tasks += [data_set.plan.fit_task(fit) for fit in data_set.fits]
             tasks += data_set.plan.blend_tasks(data_set.settings)
+            tasks.append(data_set.plan.pseudo_task(data_set.choice.recommended))
         yield Stage("case study, chosen fits", tasks)
 
     def data_sets(self, results: Mapping[str, Result]) -> list[DataSetResults]:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from experiments.case_study.plan import BLEND, MAIN, TASTES
+from experiments.case_study.plan import BLEND, MAIN, PSEUDO, TASTES
 from experiments.case_study.results import CF, DataSetResults
 from experiments.document import Row
 from experiments.study import paper_numbers
@@ -86,6 +86,8 @@ def accuracy(results: DataSetResults) -> Iterator[Row]:
         name = heading["method"] if ours else ""
         if name in results.variants:
             row["C or tastes"] = results.variants[name].n_clusters
+        elif name == PSEUDO:
+            row["C or tastes"] = results.variants[MAIN].n_clusters
         elif name == TASTES:
             row["C or tastes"] = results.settings[TASTES]["n_tastes"]
         row["low"], row["high"] = map(in_percent, intervals.get("accuracy", UNKNOWN[:2]))

@@ -82,6 +82,16 @@ def fit_tastes(
     return result | _measures_with_probabilities(model, simulation, keep_probabilities)
 
 
+def fit_pseudo_mallows(seed: int, n_users: int, n_clusters: int, by_counts: bool, sampling: Sampling) -> Result:
+    """Measure Pseudo-Mallows, with probabilities from its draws or by counts in the rankings that it draws."""
+    from experiments.pseudo_mallows import PseudoMallows
+
+    simulation = bmcd.simulate(n_users, seed=seed)
+    model = PseudoMallows(n_clusters, by_counts=by_counts)
+    model.fit(simulation.clicks, **sampling, seed=seed, count_k=NEXT, **IN_A_TASK)
+    return _measures_with_probabilities(model, simulation, keep=False)
+
+
 def traces(seed: int, n_users: int, n_clusters: int, sampling: Sampling) -> Result:
     """Sample longer chains, for the traces of alpha and the verdict on convergence."""
     from bmcd.sampling.diagnostics import verdict

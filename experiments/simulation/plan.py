@@ -37,6 +37,8 @@ class Size:
     """The chains of every fit, and of the choice by held-out likelihood."""
     trace_sampling: Sampling
     taste_sampling: Sampling
+    counts_sampling: Sampling
+    """The chains of Pseudo-Mallows where probabilities are counts, which need more draws."""
     folds: int
     grid: Grid
     """Settings of ALS, chosen in advance on a data set that is not in the study (seed 100)."""
@@ -55,6 +57,7 @@ FULL = Size(
     sampling={"chains": 2, "warmup": 20, "draws": 20},
     trace_sampling={"chains": 2, "warmup": 100, "draws": 400},
     taste_sampling={"chains": 16, "warmup": 100, "draws": 10},
+    counts_sampling={"chains": 2, "warmup": 20, "draws": 200},
     folds=10,
     grid={"factors": [2, 3, 4], "alpha": [0.3, 1.0, 4.0], "regularization": [3.0, 10.0, 30.0], "iterations": [30]},
     penalised_grid={
@@ -73,6 +76,7 @@ QUICK = Size(
     sampling={"chains": 2, "warmup": 10, "draws": 10},
     trace_sampling={"chains": 2, "warmup": 10, "draws": 20},
     taste_sampling={"chains": 2, "warmup": 20, "draws": 2},
+    counts_sampling={"chains": 2, "warmup": 10, "draws": 20},
     folds=3,
     grid={"factors": [2, 3], "alpha": [1.0], "regularization": [3.0, 10.0], "iterations": [15]},
     penalised_grid={
@@ -92,6 +96,11 @@ AUTO = TasteFit("tastes", "Tastes (auto)", "auto", None)
 THREE = TasteFit("tastes-3", f"Tastes, {TRUE_CLUSTERS} tastes", TRUE_CLUSTERS, None)
 ONE_EACH = TasteFit("tastes-3-one", f"Tastes, {TRUE_CLUSTERS} tastes, a = 0.05", TRUE_CLUSTERS, 0.05)
 TASTES = (AUTO, THREE, ONE_EACH)
+# Tasks and names of Pseudo-Mallows, with as many clusters as there are; the second has its probabilities by counts.
+PSEUDO = {
+    "pseudo": f"Pseudo-Mallows, {TRUE_CLUSTERS} clusters",
+    "pseudo-counts": f"Pseudo-Mallows, {TRUE_CLUSTERS} clusters, by counts",
+}
 
 
 def shown_runs(size: Size, paper_runs: Sequence[int]) -> list[int]:
@@ -135,6 +144,12 @@ def tasks_without_spark(size: Size) -> list[Task]:
             tasks.append(
                 Task(task_name(run, part), measures.fit_tastes, arguments, 35 if n_tastes == "auto" else 12)
             )
+        for part in PSEUDO:
+            by_counts = part.endswith("counts")
+            arguments = {**fit, "n_clusters": TRUE_CLUSTERS, "by_counts": by_counts}
+            if by_counts:
+                arguments["sampling"] = dict(size.counts_sampling)
+            tasks.append(Task(task_name(run, part), measures.fit_pseudo_mallows, arguments, 10))
         for k in measures.NEXT:
             tasks.append(Task(task_name(run, f"als-{k}"), measures.als, {**tuning, "k": k}, 50))
             penalised = {**tuning, "grid": dict(size.penalised_grid), "k": k}

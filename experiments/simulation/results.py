@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from bmcd.clusters.curves import end_of_fall
-from experiments.simulation.plan import TASTES, Size, TasteFit, task_name
+from experiments.simulation.plan import PSEUDO, TASTES, Size, TasteFit, task_name
 from experiments.tasks import Result
 
 BY_LEAST, BY_BEND, BY_LIKELIHOOD = "smallest MWCD (paper)", "where MWCD stops falling", "held-out likelihood"
@@ -69,6 +69,10 @@ class SimulationResults:
         """Return a form of Tastes."""
         return Method(fit.name, None, [self[run, fit.part] for run in self.runs])
 
+    def pseudo_mallows(self) -> list[Method]:
+        """Return both forms of Pseudo-Mallows."""
+        return [Method(name, None, [self[run, part] for run in self.runs]) for part, name in PSEUDO.items()]
+
     def als(self, k: int) -> Method:
         """Return ALS, tuned for lists of k."""
         return Method("CF (ALS)", "CF", [self[run, f"als-{k}"] for run in self.runs])
@@ -86,4 +90,5 @@ class SimulationResults:
         """Return every method, the limit last. Spark has fewer runs, so it is not among them."""
         bmcd = map(self.bmcd, (BY_LEAST, BY_BEND, BY_LIKELIHOOD))
         popularity = Method("popularity", None, [self[run, "popularity"] for run in self.runs])
-        return [*bmcd, *map(self.tastes, TASTES), self.als(k), self.penalised_mf(k), popularity, self.limit()]
+        ours = [*bmcd, *map(self.tastes, TASTES), *self.pseudo_mallows()]
+        return [*ours, self.als(k), self.penalised_mf(k), popularity, self.limit()]

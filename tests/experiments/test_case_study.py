@@ -10,8 +10,9 @@ import pandas as pd
 import pytest
 from experiments.case_study import CaseStudy
 from experiments.case_study.data import own_data, prepare
-from experiments.case_study.plan import BLEND, DATA_SETS, MAIN, QUICK, TASTES, Fit, quick_part
+from experiments.case_study.plan import BLEND, DATA_SETS, MAIN, PSEUDO, QUICK, TASTES, Fit, quick_part
 from experiments.case_study.words import in_short
+from experiments.pseudo_mallows import PseudoMallows
 from experiments.study import paper_numbers
 from experiments.tasks import StudyError
 
@@ -127,6 +128,20 @@ def test_bmcd_is_what_the_estimator_recommends(data_sets):
         assert results.measure(MAIN, measure) == pytest.approx(getattr(evaluation, measure), abs=1e-12)
     probability = evaluation.calibration.mean_probability
     assert results.calibration().mean_probability == pytest.approx(probability, abs=1e-4)
+
+
+def test_pseudo_mallows_is_what_the_estimator_recommends(page, data_sets):
+    results = data_sets["eshop-1"]
+    _, train, test = prepare(results.plan.data)
+    n_clusters = results.variants[MAIN].n_clusters
+    model = PseudoMallows(n_clusters).fit(train, **QUICK.sampling, seed=0, progress=False)
+    k = results.plan.data.remove
+    recommended = model.recommend(k, max_draws=QUICK.predicting_draws * QUICK.sampling["chains"])
+    evaluation = bmcd.evaluate(recommended, train, test, k=k, n_popular=5)
+    for measure in ("accuracy", "coverage", "novelty", "n_users_with_rare"):
+        assert results.measure(PSEUDO, measure) == pytest.approx(getattr(evaluation, measure), abs=1e-12)
+    row = table(page, "accuracy").set_index(["data set", "method"]).loc[("eshop-1", PSEUDO)]
+    assert int(row["C or tastes"]) == n_clusters
 
 
 def test_clusters_are_chosen_as_by_choose_n_clusters(data_sets):

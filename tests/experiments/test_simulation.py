@@ -8,9 +8,10 @@ import shutil
 import numpy as np
 import pytest
 from experiments.__main__ import app
+from experiments.pseudo_mallows import PseudoMallows
 from experiments.simulation import SimulationStudy, tables
 from experiments.simulation.measures import CUTOFFS, NEXT
-from experiments.simulation.plan import AUTO, FULL, QUICK, TASTES, tasks_without_spark
+from experiments.simulation.plan import AUTO, FULL, PSEUDO, QUICK, TASTES, tasks_without_spark
 from experiments.simulation.results import BY_LEAST, BY_LIKELIHOOD, LIMIT, SimulationResults
 from experiments.simulation.summary import STATISTICS
 from experiments.simulation.tables import paper
@@ -164,6 +165,21 @@ def test_tastes_have_a_row_wherever_bmcd_has(folder):
     for k in NEXT:
         for row in rows(folder, f"cutoffs-{k}-tastes"):
             assert not any(column.startswith("paper") for column in row)
+
+
+def test_pseudo_mallows_is_that_of_the_estimator(folder):
+    simulation = bmcd.simulate(QUICK.n_users, seed=3)
+    for part, sampling in (("pseudo", QUICK.sampling), ("pseudo-counts", QUICK.counts_sampling)):
+        fitted = PseudoMallows(3, by_counts=part == "pseudo-counts")
+        fitted.fit(simulation.clicks, **sampling, seed=3, n_threads=1)
+        result = json.loads((folder / f"results/run-03/{part}.json").read_text())["result"]
+        for k in NEXT:
+            evaluation = bmcd.evaluate(fitted.recommend(k), simulation.clicks, simulation, k=k, n_popular=20)
+            assert result[str(k)]["accuracy"] == evaluation.accuracy
+            assert result[str(k)]["brier"] == pytest.approx(evaluation.calibration.brier)
+        for name in ("accuracy", "differences", "probabilities", "rare"):
+            firsts = [next(iter(row.values())) for row in rows(folder, name)]
+            assert f"next 5: {PSEUDO[part]}" in firsts
 
 
 def test_differences_are_paired_by_run(results, folder):

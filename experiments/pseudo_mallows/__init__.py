@@ -1,0 +1,5 @@
+"""Pseudo-Mallows (Liu, Crispino, Scheel, Vitelli and Frigessi, 2022), a rival of the samplers: see README.md."""
+
+from experiments.pseudo_mallows.model import PseudoMallows
+
+__all__ = ["PseudoMallows"]
