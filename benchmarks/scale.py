@@ -41,6 +41,7 @@ SWEPT = {"Tastes": (400_000, 4, 200), "BMCD": (4_000, 4, 20)}
 # Users are scored for about this many; their cost is the same for each.
 SCORED = 2_000
 FACTORS, ITERATIONS, CHUNK = 32, 15, 5_000
+STEPS = ("simulate", "split", "fit", "recommend", "ALS")
 
 
 def main() -> None:
@@ -51,7 +52,8 @@ def main() -> None:
     parser.add_argument("--max-users", default="50000", help="users of each chain, or auto (log)")
     parser.add_argument("--chains", type=int, default=16)
     parser.add_argument("--most-of-bmcd", type=int, default=10_000, help="users for BMCD at most (growth)")
-    parser.add_argument("--folder", type=Path, help="where the files of `log` go, and stay")
+    parser.add_argument("--folder", type=Path, help="where the files of `log` go, and stay: it goes on from there")
+    parser.add_argument("--until", choices=STEPS, default=STEPS[-1], help="the last step of `log` that is run")
     given = parser.parse_args()
     if given.what == "growth":
         growth(given.users, given.items, given.most_of_bmcd)
@@ -82,11 +84,13 @@ def log(given: argparse.Namespace, folder: Path) -> None:
         "fit": ("fit", train, "-o", model, *fit, "--json"),
         "recommend": ("recommend", model, "-k", K, "-o", folder / "tastes.parquet"),
     }
-    for name, command in commands.items():
-        measure(name, [sys.executable, "-m", "bmcd", *map(str, command), "--quiet"], folder / f"{name}.txt")
-    own = [sys.executable, str(Path(__file__)), "als", "--folder", str(folder)]
-    measure("ALS: read, fit, recommend", own, folder / "als.txt")
-    print((folder / "als.txt").read_text().strip())
+    lines = {name: ["-m", "bmcd", *map(str, command), "--quiet"] for name, command in commands.items()}
+    lines["ALS"] = [str(Path(__file__)), "als", "--folder", str(folder)]
+    for name in STEPS[: STEPS.index(given.until) + 1]:
+        measure(name, [sys.executable, *lines[name]], folder)
+    if given.until != STEPS[-1]:
+        return
+    print((folder / "ALS.txt").read_text().strip())
     said = json.loads((folder / "fit.txt").read_text())
     print(f"fit: {said['verdict']}")
     if said["user_sample"]:
@@ -97,18 +101,22 @@ def log(given: argparse.Namespace, folder: Path) -> None:
         print(f"{name}: {hits:.4f} of {n:,} recommendations are hits (standard error about {error:.4f})")
 
 
-def measure(name: str, command: list[str], said: Path) -> None:
-    """Run a command in a process of its own, and print its minutes and its peak memory."""
-    began = time.monotonic()
-    with said.open("wb") as file:
-        child = os.posix_spawn(
-            command[0], command, os.environ, file_actions=[(os.POSIX_SPAWN_DUP2, file.fileno(), 1)]
-        )
-        _, status, used = os.wait4(child, 0)
-    if status:
-        raise SystemExit(f"{name} failed: {' '.join(command)}")
-    taken, cpu = time.monotonic() - began, used.ru_utime + used.ru_stime
-    print(f"{name}: {taken / 60:.2f} min, {cpu / 60:.2f} CPU min, peak {used.ru_maxrss / 1e6:.2f} GB", flush=True)
+def measure(name: str, command: list[str], folder: Path) -> None:
+    """Run a command in a process of its own, and print its minutes and its peak memory; what is done is not redone."""
+    told = folder / f"{name}.cost"
+    if not told.exists():
+        began = time.monotonic()
+        with (folder / f"{name}.txt").open("wb") as file:
+            child = os.posix_spawn(
+                command[0], command, os.environ, file_actions=[(os.POSIX_SPAWN_DUP2, file.fileno(), 1)]
+            )
+            _, status, used = os.wait4(child, 0)
+        if status:
+            raise SystemExit(f"{name} failed: {' '.join(command)}")
+        taken, cpu = time.monotonic() - began, used.ru_utime + used.ru_stime
+        cost = f"{taken / 60:.2f} min, {cpu / 60:.2f} CPU min, peak {used.ru_maxrss / 1e6:.2f} GB"
+        told.write_text(f"{name}: {cost}\n")
+    print(told.read_text().strip(), flush=True)
 
 
 def als(folder: Path) -> None:
