@@ -102,7 +102,7 @@ def log(given: argparse.Namespace, folder: Path) -> None:
 
 
 def measure(name: str, command: list[str], folder: Path) -> None:
-    """Run a command in a process of its own, and print its minutes and its peak memory; what is done is not redone."""
+    """Run a command in a process of its own, unless that is done, and print its minutes and its peak memory."""
     told = folder / f"{name}.cost"
     if not told.exists():
         began = time.monotonic()

@@ -1,4 +1,4 @@
-"""exp and log1p for loops against those of the C library, and the rates by taste against the product of matrices."""
+"""exp and log1p for loops against those of the C library, and rates by taste against the product of matrices."""
 
 import math
 

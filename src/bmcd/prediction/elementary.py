@@ -1,6 +1,6 @@
 """exp and log1p without branches and without calls, so that loops over them run on several numbers at a time.
 
-Those of the C library take one number after the other: of the five nanoseconds that an exp takes there, one is left.
+Those of the C library take one number after the other: of the five nanoseconds of an exp one is left here.
 Errors against the C library are below 2e-14, relative; `tests/prediction/test_elementary.py` measures them.
 """
 

@@ -57,7 +57,7 @@ def add_up(rates, t, stays):
 
 @numba.njit(cache=True, nogil=True)
 def race_stays(rates, k, start, stays):
-    """Return the time at which k items are expected to have arrived, and write the probabilities that they have not.
+    """Return the time at which k items are expected to have arrived, and write the probabilities of the contrary.
 
     ``start`` is where to begin. It must be positive; a good one saves steps.
     """

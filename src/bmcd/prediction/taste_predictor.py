@@ -36,9 +36,9 @@ PIECE = 32
 def predict_users(first, last, offset, user_start, user_items, q, laws, a, b, batch_of, k, probability, mcse, law):
     """Write probabilities, their standard errors and the law of the next click of users first..last - 1.
 
-    Into ``probability[user - offset, item]``, and so on. All of them are folded in under one draw after the other, so
-    that its ``q[item, taste]`` and ``laws[taste, item]``, the same numbers, stay at hand. A clicked item has the rate
-    0 in the race, and so the probability 0.
+    Into ``probability[user - offset, item]``, and so on. All of them are folded in under one draw after the other,
+    so that its ``q[item, taste]`` and ``laws[taste, item]``, the same numbers, stay at hand. A clicked item has the
+    rate 0 in the race, and so the probability 0.
     """
     n_draws, n_items, n_tastes = q.shape
     shares, visits = np.empty((n_items, n_tastes), np.float32), np.empty(n_tastes, np.float32)

@@ -78,7 +78,7 @@ def best_items(
 
 
 def _contenders(ranked: Floats, k: int) -> tuple[NDArray[np.int64], Floats]:
-    """The items of each user that are among the best k or may be tied with one of them, best first, and their scores.
+    """Items that are among the best k of a user or may be tied with one of them, best first, and their scores.
 
     All that is tied with the k-th best is at most `TIE` below it. The lists of users with fewer such items than
     others are filled up, with scores of minus infinity.
