@@ -13,8 +13,6 @@ SETTINGS = {
     "spark.sql.shuffle.partitions": "4",
     "spark.task.maxFailures": "2",  # each one costs the start of a Python worker
     "spark.executor.memory": "512m",
-    # Workers are to run the bmcd that is tested, wherever it is imported from.
-    "spark.executorEnv.PYTHONPATH": str(Path(bmcd.__file__).parents[1]),
     "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
 }
 
