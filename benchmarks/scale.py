@@ -6,7 +6,8 @@ log     A log from the Tastes model: read, fit to samples of users, and everybod
 figure  The exponents and the figure once more, from what `growth` kept in scale_growth.json.
 growth  CPU time of a sweep and of a score against users (1,000 up to --users) and items (100 up to --items), for
         BMCD and Tastes, with the exponents, as a table and a figure. `growth --users 1000000 --items 10000` is the
-        full run; the exact law of the first item, and so Tastes with the footrule, ends at 10,000 items.
+        full run; the exact law of the first item, and so Tastes with the footrule, ends at 10,000 items. What is in
+        scale_growth.json is not measured again: remove it first.
 
 Each step of `log` is a process of its own, so that its peak memory is its own.
 """
@@ -60,12 +61,11 @@ def main() -> None:
     parser.add_argument("--items", type=int, default=1_000)
     parser.add_argument("--max-users", default="50000", help="users of each chain, or auto (log)")
     parser.add_argument("--chains", type=int, default=16)
-    parser.add_argument("--model", choices=tuple(SWEPT), help="only this one (growth); the rows of the other stay")
     parser.add_argument("--folder", type=Path, help="where the files of `log` go, and stay: it goes on from there")
     parser.add_argument("--until", choices=STEPS, default=STEPS[-1], help="the last step of `log` that is run")
     given = parser.parse_args()
     if given.what == "growth":
-        growth(given.users, given.items, [given.model] if given.model else list(SWEPT))
+        growth(given.users, given.items)
     elif given.what == "figure":
         show(json.loads(ROWS.read_text()))
     elif given.what == "als":
@@ -192,18 +192,20 @@ def hits_of(recommended: Path, test: Path) -> tuple[float, int]:
 # ----------------------------------------------------------------------------------------------- cost against sizes
 
 
-def growth(most_users: int, most_items: int, models: list[str]) -> None:
+def growth(most_users: int, most_items: int) -> None:
+    """Measure what is not among the rows yet, the smallest first."""
     users = [n for n in (1_000, 3_000, 10_000, 30_000, 100_000, 300_000, 1_000_000) if n <= most_users]
     items = [n for n in (100, 200, 400, 1_000, 2_000, 4_000, 10_000) if n <= most_items]
-    before = json.loads(ROWS.read_text()) if ROWS.exists() else []
-    rows = [row for row in before if row["model"] not in models]
-    for model in models:
+    rows = json.loads(ROWS.read_text()) if ROWS.exists() else []
+    done = {tuple(row[name] for name in ("model", "against", "users", "items")) for row in rows}
+    sizes = [(model, "users", n, FIXED_ITEMS[model]) for model in SWEPT for n in users]
+    sizes += [(model, "items", FIXED_USERS[model], n) for model in SWEPT for n in items]
+    for model in SWEPT:
         cost(model, "users", 100, 50)  # loads and compiles
-        sizes = [("users", n, FIXED_ITEMS[model]) for n in users]
-        sizes += [("items", FIXED_USERS[model], n) for n in items]
-        for size in sizes:
-            rows.append(cost(model, *size))
-            ROWS.write_text(json.dumps(rows, indent=1) + "\n")  # what is measured stays, should it be stopped
+    for size in sorted(set(sizes) - done, key=lambda size: size[2] * size[3]):
+        rows.append(cost(*size))
+        rows.sort(key=lambda row: (row["against"], row["model"], row["users"], row["items"]))
+        ROWS.write_text(json.dumps(rows, indent=1) + "\n")
     show(rows)
 
 
