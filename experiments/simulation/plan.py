@@ -71,7 +71,7 @@ FULL = Size(
 # The least that goes through every part of the study, for tests and for a first look.
 QUICK = Size(
     runs=3,
-    n_users=1000,
+    n_users=400,
     candidates=(2, 3, 4),
     sampling={"chains": 2, "warmup": 10, "draws": 10},
     trace_sampling={"chains": 2, "warmup": 10, "draws": 20},

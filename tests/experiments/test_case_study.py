@@ -180,7 +180,8 @@ def test_a_second_run_does_nothing_again(page):
     assert [p.stat().st_mtime_ns for p in sorted(page.parent.rglob("*.json"))] == times
 
 
-def test_own_clicks_by_two_workers_and_again_by_one(own_file, tmp_path):
+def test_own_clicks_and_again_what_was_removed(own_file, tmp_path, deep):
+    """Deep: first by two workers. That their number changes nothing is tested on tasks, in test_tasks.py."""
     titles = own_file.with_name("titles.csv")
 
     def run(n_workers):
@@ -188,7 +189,7 @@ def test_own_clicks_by_two_workers_and_again_by_one(own_file, tmp_path):
         study = CaseStudy(quick=True, clicks=own_file, **columns, most_clicked=12, at_least=5, remove=2)
         return study.reproduce(tmp_path, n_workers=n_workers, progress=False)
 
-    page = run(2)
+    page = run(2 if deep else 1)
     text = page.read_text()
     assert "my-clicks" in text
     assert "NRK data set" not in text

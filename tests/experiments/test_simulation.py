@@ -27,7 +27,7 @@ pytestmark = pytest.mark.xdist_group("simulation study")  # the study is run onc
 def folder(tmp_path_factory):
     """The study, once for all tests; a copy is for those that change it."""
     out = tmp_path_factory.mktemp("studies") / "simulation"
-    result = CliRunner().invoke(app, ["simulation", "--quick", "-o", str(out), "--workers", "2"])
+    result = CliRunner().invoke(app, ["simulation", "--quick", "-o", str(out), "--workers", "1"])
     assert result.exit_code == 0, result.stderr
     assert str(out / "README.md") in result.stdout.replace("\n", "")
     assert result.stderr == ""  # no bar without a terminal

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import digamma
 
+import bmcd.system.compiling  # noqa: F401  (must stand before the first kernel)
 from bmcd.baselines.rival import Floats, Matrix, Rival, check_count, check_number
 from bmcd.clicks.table import Clicks
 from bmcd.prediction.race import race_rows

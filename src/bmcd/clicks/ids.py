@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -102,11 +102,21 @@ def distinct(values: list[Any], what: str, length: int) -> Coded:
     return column
 
 
-def positions(wanted: Iterable[Any], known: NDArray[Any], what: str, hint: str = "") -> NDArray[np.int64]:
-    """Return where each id wanted stands among those known; `UnknownIdError` lists those that are not there."""
+def places_of(known: NDArray[Any]) -> dict[Any, int]:
+    """Return where each id stands."""
+    return {value: number for number, value in enumerate(known.tolist())}
+
+
+def positions(
+    wanted: Iterable[Any], known: NDArray[Any], what: str, hint: str = "", place: Mapping[Any, int] | None = None
+) -> NDArray[np.int64]:
+    """Return where each id wanted stands among those known; `UnknownIdError` lists those that are not there.
+
+    ``place`` are the `places_of` those known, if somebody has kept them.
+    """
     if isinstance(wanted, str | bytes) or not isinstance(wanted, Iterable):
         raise InputTypeError(f"{what}s must be a list of ids, such as [{shown(wanted)}], not {shown(wanted)}.")
-    place = {value: number for number, value in enumerate(known.tolist())}
+    place = places_of(known) if place is None else place
     ids = [value.item() if isinstance(value, np.generic) else value for value in wanted]
     if unknown := [value for value in ids if value not in place]:
         count = f"{len(unknown)} of {len(ids)} {what}s are" if len(ids) > 1 else f"the {what} is"

@@ -27,7 +27,10 @@ import math
 import numba
 import numpy as np
 
-# Newton's method stops when the expected number of arrivals is this near to k.
+from bmcd.mallows.latent.scan import REORDER
+from bmcd.prediction.elementary import exp_of_minus, log1p_of
+
+# The search for the time stops when the expected number of arrivals is this near to k.
 NEAR = 1e-7
 MOST_STEPS = 100
 # Spacing of the trapezoidal rule in log t, and how far below the largest term its ends lie.
@@ -35,19 +38,32 @@ SPACING = 0.12
 NEGLIGIBLE = 1e-14
 
 
+@numba.njit(cache=True, nogil=True, fastmath=REORDER)
+def add_up(rates, t, stays):
+    """Write the probabilities that items have not arrived by t; return how many are expected, and its slopes.
+
+    These are the first and the second derivative in t, the second with its sign changed.
+    """
+    expected, slope, bend = 0.0, 0.0, 0.0
+    for i in range(rates.size):
+        rate = rates[i]
+        stay = exp_of_minus(rate * t)
+        stays[i] = stay
+        expected += 1.0 - stay
+        slope += rate * stay
+        bend += rate * rate * stay
+    return expected, slope, bend
+
+
 @numba.njit(cache=True, nogil=True)
-def race_time(rates, k, start):
-    """Return the time at which k items are expected to have arrived; fewer than k items would never be enough.
+def race_stays(rates, k, start, stays):
+    """Return the time at which k items are expected to have arrived, and write the probabilities of the contrary.
 
     ``start`` is where to begin. It must be positive; a good one saves steps.
     """
     low, high, t = 0.0, math.inf, start
     for _ in range(MOST_STEPS):
-        expected, slope = 0.0, 0.0
-        for i in range(rates.size):
-            stay = math.exp(-rates[i] * t)
-            expected += 1.0 - stay
-            slope += rates[i] * stay
+        expected, slope, bend = add_up(rates, t, stays)
         gap = k - expected
         if abs(gap) <= NEAR * k:
             break
@@ -55,8 +71,10 @@ def race_time(rates, k, start):
             low = t
         else:
             high = t
-        # Newton's step in log t, on which the curve is nearly straight; where it leaves the bracket, halve that.
+        # Halley's step in log t, on which the curve is nearly straight; where it leaves the bracket, halve that.
         step = gap / max(slope * t, 1e-300)
+        curved = 1.0 + 0.5 * step * (1.0 - t * bend / max(slope, 1e-300))
+        step /= min(max(curved, 0.5), 2.0)
         t *= math.exp(min(max(step, -2.0), 2.0))
         if t <= low or t >= high:
             t = 0.5 * (low + high) if high < math.inf else 2.0 * low
@@ -64,39 +82,50 @@ def race_time(rates, k, start):
 
 
 @numba.njit(cache=True, nogil=True)
-def race_shortcut(rates, k, start, out):
-    """Write 1 - exp(-rate t) at the time when k items are expected; return that time."""
-    t = race_time(rates, k, start)
-    for i in range(rates.size):
-        out[i] = 1.0 - math.exp(-rates[i] * t)
-    return t
+def race_time(rates, k, start):
+    """Return the time at which k items are expected to have arrived; fewer than k items would never be enough."""
+    return race_stays(rates, k, start, np.empty(rates.size))
 
 
 @numba.njit(cache=True, nogil=True)
+def race_shortcut(rates, k, start, out):
+    """Write 1 - exp(-rate t) at the time when k items are expected; return that time."""
+    t = race_stays(rates, k, start, out)
+    for i in range(rates.size):
+        out[i] = 1.0 - out[i]
+    return t
+
+
+@numba.njit(cache=True, nogil=True, fastmath=REORDER, error_model="numpy")
 def race_corrected(rates, k, start, out):
-    """Write the corrected probabilities, which sum to k; return the time of the shortcut."""
-    t = race_shortcut(rates, k, start, out)
+    """Write the corrected probabilities, which sum to k; return the time of the shortcut.
+
+    An item that does not run has the rate 0, and then the probability 0.
+    """
+    stays = np.empty(rates.size)
+    t = race_stays(rates, k, start, stays)
     slope, variance = 0.0, 0.0
-    moves = np.empty(rates.size)  # of each probability, if log t moves
     for i in range(rates.size):
-        stay = 1.0 - out[i]
-        moves[i] = rates[i] * stay
-        slope += moves[i]
-        variance += stay * out[i]
-    total = 0.0
+        stay = stays[i]
+        slope += rates[i] * stay
+        variance += stay * (1.0 - stay)
+    total, least = 0.0, 1e-12 * slope
     for i in range(rates.size):
-        arrived, stay = out[i], 1.0 - out[i]
-        others_slope = max(slope - rates[i] * stay, 1e-12 * slope)
-        others_variance = max(variance - stay * arrived, 0.0)
-        own_time = t + arrived / others_slope
-        spread = others_variance / (own_time * others_slope) ** 2
-        x = rates[i] * own_time
-        out[i] = 1.0 - math.exp(-math.log1p(x * spread) / spread) if spread > 1e-9 else 1.0 - math.exp(-x)
-        total += out[i]
+        rate, stay = rates[i], stays[i]
+        arrived = 1.0 - stay
+        others_slope = max(slope - rate * stay, least)
+        others_variance = max(variance - stay * arrived, 1e-300)
+        own = t * others_slope + arrived  # the item's own time, t + arrived / others_slope, in units of the slope
+        x = rate * own / others_slope
+        spread = others_variance / (own * own)
+        certain = spread <= 1e-9
+        late = exp_of_minus(x if certain else log1p_of(x * spread) / spread)
+        out[i] = 1.0 - late
+        total += 1.0 - late
     # A slightly other time makes the sum k: to first order it moves each probability by its slope.
     excess = (total - k) / max(slope, 1e-300)
     for i in range(rates.size):
-        out[i] -= excess * moves[i]
+        out[i] -= excess * rates[i] * stays[i]
     return t
 
 

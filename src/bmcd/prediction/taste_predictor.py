@@ -3,6 +3,7 @@
 # mypy: disable-error-code="no-untyped-def"
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
@@ -14,11 +15,11 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from bmcd.errors import InputError
+from bmcd.mallows.latent.scan import REORDER
 from bmcd.prediction.answers import Predictions
-from bmcd.prediction.predictor import standard_error
 from bmcd.prediction.race import race_corrected
 from bmcd.sampling.tastes.draws import TasteDraws
-from bmcd.sampling.tastes.fold_in import arrival_rates, expected_visits
+from bmcd.sampling.tastes.fold_in import arrival_rates_by_taste, expected_visits
 from bmcd.system.threads import thread_count
 
 Floats = NDArray[np.float64]
@@ -26,53 +27,82 @@ Floats = NDArray[np.float64]
 # Batches of draws of a chain, from which Monte Carlo standard errors are taken where there is one chain only.
 BATCHES = 4
 # Users in one block, and numbers in the arrays of a block.
-BLOCK, BLOCK_SIZE = 512, 2**22
+BLOCK, BLOCK_SIZE = 512, 2**20
 # Users that a thread takes at a time.
 PIECE = 32
 
 
 @numba.njit(cache=True, nogil=True)
-def predict_users(first, last, offset, user_start, user_items, q, a, b, batch_of, k, sums, law):
-    """Add up, over draws, the probabilities of users first..last - 1 by batch, and their laws of the next click.
+def predict_users(first, last, offset, user_start, user_items, q, laws, a, b, batch_of, k, probability, mcse, law):
+    """Write probabilities, their standard errors and the law of the next click of users first..last - 1.
 
-    ``sums[batch, user - offset, item]``, ``law[user - offset, item]``.
+    Into ``probability[user - offset, item]``, and so on. All of them are folded in under one draw after the other,
+    so that its ``q[item, taste]`` and ``laws[taste, item]``, the same numbers, stay at hand. A clicked item has the
+    rate 0 in the race, and so the probability 0.
     """
     n_draws, n_items, n_tastes = q.shape
     shares, visits = np.empty((n_items, n_tastes), np.float32), np.empty(n_tastes, np.float32)
-    rates, free = np.empty(n_items), np.empty(n_items, np.int64)
-    clicked = np.zeros(n_items, np.bool_)
-    for user in range(first, last):
-        items = user_items[user_start[user] : user_start[user + 1]]
-        clicked[:] = False
-        for i in items:
-            clicked[i] = True
-        n_free = 0
-        for i in range(n_items):
-            if not clicked[i]:
-                free[n_free] = i
-                n_free += 1
-        row = user - offset
-        running, out, mean = np.empty(n_free), np.empty(n_free), np.zeros(n_free)
-        t = float(k)
-        for draw in range(n_draws):
+    rates, running, out = np.empty(n_items, np.float32), np.empty(n_items), np.empty(n_items)
+    of_batch, squares = np.zeros((last - first, n_items)), np.zeros((last - first, n_items))
+    mean, times = np.zeros((last - first, n_items)), np.full(last - first, float(k))
+    n_batches, n_in_batch = 0, 0
+    for draw in range(n_draws):
+        n_in_batch += 1
+        ends = draw + 1 == n_draws or batch_of[draw + 1] != batch_of[draw]
+        n_batches += ends
+        for user in range(first, last):
+            items, row, person = user_items[user_start[user] : user_start[user + 1]], user - offset, user - first
             expected_visits(items, q[draw], a[draw], b[draw], shares, visits)
-            arrival_rates(visits, a[draw], q[draw], rates)
-            total = 0.0
-            for j in range(n_free):
-                total += rates[free[j]]
-            for j in range(n_free):
-                running[j] = rates[free[j]] / total
-                mean[j] += running[j] / n_draws
-            if n_free <= k:
+            arrival_rates_by_taste(visits, a[draw], laws[draw], rates)
+            for i in items:
+                rates[i] = 0.0
+            as_shares(rates, running, law[row], n_draws)
+            if n_items - items.size <= k:
                 out[:] = 1.0  # all that is left is among the next k
+                for i in items:
+                    out[i] = 0.0
             elif k == 1:
                 out[:] = running  # exact
             else:
-                t = race_corrected(running, k, t, out)
-            for j in range(n_free):
-                sums[batch_of[draw], row, free[j]] += out[j]
-        for j in range(n_free):
-            law[row, free[j]] = mean[j]
+                times[person] = race_corrected(running, k, times[person], out)
+            of_batch[person] += out
+            if ends:
+                probability[row] += of_batch[person] / n_draws
+                add_batch(of_batch[person], n_in_batch, n_batches, mean[person], squares[person])
+        if ends:
+            n_in_batch = 0
+    for user in range(first, last):
+        for i in range(n_items):
+            variance = squares[user - first, i] / (n_batches - 1) if n_batches > 1 else math.nan
+            mcse[user - offset, i] = math.sqrt(variance / n_batches)
+
+
+@numba.njit(cache=True, nogil=True, fastmath=REORDER)
+def as_shares(rates, running, law, n_draws):
+    """Write each rate as its share in all of them, and add the n-th part of that to the law."""
+    total = 0.0
+    for i in range(rates.size):
+        total += rates[i]
+    scale = 1.0 / total
+    part = scale / n_draws
+    for i in range(rates.size):
+        running[i] = rates[i] * scale
+        law[i] += rates[i] * part
+
+
+@numba.njit(cache=True, nogil=True)
+def add_batch(sums, n_in_batch, n_batches, mean, squares):
+    """Count the mean of the ``n_batches``-th batch in, and clear its sums.
+
+    ``mean`` is that over batches and ``squares`` the sum of the squared differences to it, by Welford's recursion.
+    """
+    part, share = 1.0 / n_in_batch, 1.0 / n_batches
+    for i in range(sums.size):
+        value = sums[i] * part
+        before = value - mean[i]
+        mean[i] += before * share
+        squares[i] += before * (value - mean[i])
+        sums[i] = 0.0
 
 
 @numba.njit(cache=True, nogil=True)
@@ -109,6 +139,7 @@ class TastePredictor:
         chosen = draws.n_draws - 1 - np.linspace(0, draws.n_draws - 1, per_chain).round().astype(int)[::-1]
         pairs = [(chain, int(draw)) for chain in range(self.n_chains) for draw in chosen]
         self.q = np.stack([draws.first_items(*pair) for pair in pairs]).astype(np.float32)
+        self.laws = np.ascontiguousarray(self.q.transpose(0, 2, 1))
         self.a, self.b = (
             np.array([values[pair][0] for pair in pairs], np.float32) for values in (draws.a, draws.b)
         )
@@ -124,25 +155,21 @@ class TastePredictor:
         """Yield predictions block by block: the rows of the block and what is predicted for them."""
         starts, items = self._laid_out(clicks)
         n_users = clicks.shape[0]
-        n_sums = self.n_chains * self.n_batches
-        size = max(1, min(BLOCK, BLOCK_SIZE // (n_sums * self.n_items)))
-        counts = np.bincount(self.batch_of, minlength=n_sums)[:, None, None]
+        size = max(1, min(BLOCK, BLOCK_SIZE // self.n_items))
         # Starting a thread takes longer than a few users do.
         with nullcontext() if n_users <= PIECE else ThreadPoolExecutor(thread_count(n_threads)) as pool:
             for first in range(0, n_users, size):
                 last = min(first + size, n_users)
-                sums, law = np.zeros((n_sums, last - first, self.n_items)), np.zeros((last - first, self.n_items))
+                found = np.zeros((3, last - first, self.n_items))
 
-                def predict(start: int, first=first, last=last, sums=sums, law=law) -> None:
+                def predict(start: int, first=first, last=last, found=found) -> None:
                     predict_users(
-                        start, min(start + PIECE, last), first, starts, items, self.q, self.a, self.b,
-                        self.batch_of, k, sums, law,
+                        start, min(start + PIECE, last), first, starts, items, self.q, self.laws, self.a, self.b,
+                        self.batch_of, k, *found,
                     )  # fmt: skip
 
                 list((map if pool is None else pool.map)(predict, range(first, last, PIECE)))
-                probability = sums.sum(axis=0) / len(self.q)
-                means = (sums / counts).reshape(self.n_chains, self.n_batches, *law.shape)
-                mcse = standard_error(means)
+                probability, mcse, law = found
                 yield np.arange(first, last), Predictions(probability.clip(0.0, 1.0), mcse, -law)
 
     def memberships(self, clicks: sparse.csr_array[Any]) -> Floats:

