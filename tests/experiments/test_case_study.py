@@ -180,6 +180,7 @@ def test_a_second_run_does_nothing_again(page):
     assert [p.stat().st_mtime_ns for p in sorted(page.parent.rglob("*.json"))] == times
 
 
+@pytest.mark.filterwarnings("ignore::bmcd.errors.FitWarning")  # on so few clicks the largest number may be the best
 def test_own_clicks_and_again_what_was_removed(own_file, tmp_path, deep):
     """Deep: first by two workers. That their number changes nothing is tested on tasks, in test_tasks.py."""
     titles = own_file.with_name("titles.csv")

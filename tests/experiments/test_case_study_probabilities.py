@@ -82,7 +82,14 @@ def test_every_rival_has_probabilities_beside_those_of_the_models(page, data_set
     for name in ("probabilities", "probabilities_of_all", "most_probable"):
         rows = pd.read_csv(page.parent / f"tables/{name}.csv")
         for data_set, results in data_sets.items():
-            wanted = {MAIN, PSEUDO, TASTES, BLEND, "Blend(Tastes)", *(f"Blend({rival})" for rival in results.rivals)}
+            wanted = {
+                MAIN,
+                PSEUDO,
+                TASTES,
+                BLEND,
+                "Blend(Tastes)",
+                *(f"Blend({rival})" for rival in results.rivals),
+            }
             wanted |= {"PoissonFactorisation"}  # which has its own as well
             assert set(rows[rows["data set"] == data_set]["method"]) == wanted
 

@@ -211,6 +211,7 @@ def test_bad_settings_are_refused(simulation, options, said):
         PseudoMallows(2).fit(simulation.clicks, **SHORT).save("model.bmcd")
 
 
+@pytest.mark.deep  # half a minute: every sampler, twice
 def test_the_quick_comparison_is_that_of_the_estimators(tmp_path):
     page = PseudoStudy(quick=True).reproduce(tmp_path, n_workers=1, progress=False)
     table = pd.read_csv(tmp_path / "tables/simulation.csv").set_index("method")
