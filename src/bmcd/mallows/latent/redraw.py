@@ -6,6 +6,7 @@ from __future__ import annotations
 import numba
 
 from bmcd.mallows.latent import scan
+from bmcd.mallows.latent.likelihood import note_windows
 from bmcd.system.streams import uniform, uniform_below
 
 
@@ -13,7 +14,7 @@ from bmcd.system.streams import uniform, uniform_below
 def _first_block_rows(clicked, shared, cluster, rows):
     """Fill rows[t], t = 0, ..., c, with the weights of all completions of block 1, up to a factor per row."""
     c = clicked.size
-    root, off, twice, decay_row, decay = shared.root, shared.off, shared.twice, shared.decay_row, cluster.decay
+    root, off, decay_row, decay = shared.root, shared.off, shared.decay_row, cluster.decay
     next_click = scan.count_up_to(clicked, c) - 1
     excess = c - next_click - 1
     rows[c, 0:4] = 0.0
@@ -23,7 +24,7 @@ def _first_block_rows(clicked, shared, cluster, rows):
         high = min(high + 1, t, c - t)
         if next_click >= 0 and clicked[next_click] == t + 1:
             next_click -= 1
-            scan.pair(rows[t + 1], rows[t], off[excess + 1], decay[decay_row[t]], twice, excess, 0, high)
+            scan.pair(rows[t + 1], rows[t], off[excess + 1], decay[decay_row[t]], excess, 0, high)
         else:
             scan.lone_falls(rows[t + 1], rows[t], root, decay[decay_row[t]], excess, 0, high)
             excess -= 1
@@ -98,7 +99,9 @@ def sample_user(clicked, shared, cluster, work, stream):
             n_other_items += 1
             opens, closes = root[n_ranks + 1] * row[m + 1], root[n_items] * row[m]
             n_items, n_ranks = _draw_lone(t, opens, closes, items, n_items, ranks, n_ranks, out, stream)
-    last = scan.second_block_rows(clicked, c, shared, cluster, rows, work.row_scales)
+    x, y = work.message, work.next_message
+    note_windows(clicked, shared, cluster, x, y, work.windows)
+    last = scan.second_block_rows(clicked, c, shared, cluster, work.windows, x, y, rows, work.row_scales)
     for t in range(c + 1, n + 1):
         row, m = finish[t] if t >= last else rows[t], n_other_ranks
         if next_click < c and clicked[next_click] == t:
