@@ -138,11 +138,11 @@ def test_memberships_alone_are_those_that_predictions_use():
 
 
 def predictions_of(clicks, rho, alpha, tau, scale, k, left_out, with_scores):
-    """Sums over draws of (rho, alpha, tau), all clusters looked at or only those that the scores do not rule out."""
+    """Probabilities from draws of (rho, alpha, tau): all clusters looked at, or those that scores do not rule out."""
     data, (n_draws, n_clusters, n) = make_data(sparse.csr_array(clicks), scale), rho.shape
     shared = shared_tables(np.diff(data.scale))
     kept = keep_tables(shared, alpha, 0)
-    powers = np.arange(power_of(n - 1) + 1)
+    powers = np.arange(power_of(n // 4) + 1)
     scores = score_tables(powers.size if with_scores else 0, n_draws, n, n_clusters)
     for s in range(n_draws if with_scores else 0):
         fill_scores(powers, rho, alpha, kept, shared, s, scores)

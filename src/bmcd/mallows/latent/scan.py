@@ -164,10 +164,10 @@ def several_pairs(x, y, off, shared, cluster, excess, t, steps, low, high):
 def fit_window(x, finish, excess, low, high):
     """Return the window of cells whose weight times what can follow is not negligible, and their sum.
 
-    The message alone does not tell, since its mass runs to states that can no longer close. What can follow is
-    taken from the same scan without clicks, which has as many open items as ranks. With m open ranks and m + excess
-    open items that is like m open pairs where beta is large, and like m + excess / 2 where beta is small: the window
-    covers both and all between. ``high`` must be at most what can still close.
+    The message alone does not tell, since its mass runs to states that can no longer close (``high`` must leave
+    those out). What can follow is taken from the same scan without clicks, which has as many open items as ranks.
+    With m open ranks and m + excess open items that is like m open pairs where beta is large, and like m + excess / 2
+    where beta is small: the window covers both and all between.
     """
     first, last = _weighty(x[low + 1 : high + 2], finish[low + 1 : high + 2])
     shift = min(excess // 2, finish.size - high - 2)
@@ -228,8 +228,8 @@ def count_up_to(clicked, t):
 def second_block_rows(clicked, start, shared, cluster, windows, x, y, rows, scales):
     """Fill rows[t], t >= start, with the weights of all completions of block 2 after step t, with its ageing.
 
-    Only the cells of ``windows`` matter (see `likelihood.note_windows`): the others hold nothing of use, but the two
-    next to a window, and all of rows[start], are zero. After the last click these weights are the same for
+    Only the cells of ``windows`` matter (see `likelihood.note_windows`). The others hold nothing of use, but the
+    two next to a window, and all of rows[start], are zero. After the last click these weights are the same for
     everybody. They are not copied.
     Returns the step from which on that holds; `completions` looks up the right ones.
     """
@@ -243,7 +243,7 @@ def second_block_rows(clicked, start, shared, cluster, windows, x, y, rows, scal
     x[before_low : before_high + 3] = cluster.finish[last, before_low : before_high + 3]
     while t >= start:
         low, high = windows[0, t], windows[1, t]
-        x[low : before_low] = 0.0
+        x[low:before_low] = 0.0
         x[before_high + 3 : high + 3] = 0.0
         bottom = t
         if next_click >= 0 and clicked[next_click] == t + 1:
@@ -283,7 +283,7 @@ def same_window_until(windows, t, step, end):
 
 @numba.njit(cache=True, fastmath=REORDER)
 def _pairs_back(x, y, rows, off, shared, cluster, excess, t, bottom, low, high):
-    """Do steps t, t - 1, ..., bottom, all `pair`, over one window, from x into y and back, and keep each in its row.
+    """Do steps t, t - 1, ..., bottom, all `pair`, over one window, from x into y and back; copy each to its row.
 
     A step that read the row before it would wait for it to be written to memory.
     """

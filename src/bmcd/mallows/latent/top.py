@@ -179,9 +179,7 @@ def _items_after_top(clicked, top, last, excess, high_top, log_total, rest, shar
 
 
 @numba.njit(cache=True, fastmath=scan.REORDER)
-def _tagged_pairs(
-    x, y, off, shared, cluster, excess, first, last, low, high, scale, rows, row_scales, probability
-):
+def _tagged_pairs(x, y, off, shared, cluster, excess, first, last, low, high, scale, rows, row_scales, probability):
     """Do steps first, ..., last, all `pair`, over one window, each time with the chance to take the tagged rank.
 
     Ends in x if they are an even number, else in y. Returns the sum of the probabilities found.

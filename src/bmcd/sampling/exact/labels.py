@@ -30,7 +30,7 @@ def power_of(count):
 
 @numba.njit(cache=True, nogil=True)
 def score_table(power, shared, cluster, work, log_odds):
-    """Set log_odds[t] to what a click on consensus position t + 1 adds to the score, and return what all begin with.
+    """Set log_odds[t] to what a click on consensus position t + 1 adds to the score; return the score of no click.
 
     For the click counts near GRID^power: the score pretends that each item is clicked independently, with the
     probability that it is among the best so many of a ranking from the cluster.
