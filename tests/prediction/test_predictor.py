@@ -138,7 +138,7 @@ def test_memberships_alone_are_those_that_predictions_use():
 
 
 def predictions_of(clicks, rho, alpha, tau, scale, k, left_out, with_scores):
-    """Probabilities from draws of (rho, alpha, tau): all clusters looked at, or those that scores do not rule out."""
+    """Probabilities from draws of (rho, alpha, tau): every cluster looked at, or those that scores let through."""
     data, (n_draws, n_clusters, n) = make_data(sparse.csr_array(clicks), scale), rho.shape
     shared = shared_tables(np.diff(data.scale))
     kept = keep_tables(shared, alpha, 0)

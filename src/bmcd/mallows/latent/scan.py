@@ -166,8 +166,8 @@ def fit_window(x, finish, excess, low, high):
 
     The message alone does not tell, since its mass runs to states that can no longer close (``high`` must leave
     those out). What can follow is taken from the same scan without clicks, which has as many open items as ranks.
-    With m open ranks and m + excess open items that is like m open pairs where beta is large, and like m + excess / 2
-    where beta is small: the window covers both and all between.
+    With m open ranks and m + excess open items that is like m open pairs where beta is large, like m + excess / 2
+    where beta is small. The window covers both and all between.
     """
     first, last = _weighty(x[low + 1 : high + 2], finish[low + 1 : high + 2])
     shift = min(excess // 2, finish.size - high - 2)

@@ -23,8 +23,8 @@ from bmcd.sampling.exact.labels import power_of, score_table
 LEFT_OUT = 1e-3
 # A cluster is left out unseen if it would be even if its log-likelihood exceeded its score by this much more than
 # that of any cluster looked at does. It exceeded that of the best score by up to 1.1 on eshop, msweb, simulated
-# clicks, and eshop with alpha below 1; by up to 2.0 for users made to fit no cluster, with alpha up to the number of
-# items. That is so of users with few clicks:
+# clicks, and eshop with alpha below 1; by up to 2.0 for users made to fit no cluster, with alpha up to n. So it is
+# of users with few clicks:
 MARGIN = 3.0
 # of those with more than this share of the items, for whom scores may be off by 50, every cluster is looked at.
 SCORED = 0.25
