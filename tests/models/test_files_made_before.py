@@ -15,7 +15,7 @@ K = 3
 
 @pytest.fixture(autouse=True)
 def nothing_left_out(monkeypatch):
-    """With what is left out now, probabilities differ by up to 0.001 from those in the files, and near ties swap."""
+    """With what is left out now, probabilities differ by up to 0.001 from those in the files; near ties swap."""
     monkeypatch.setattr("bmcd.prediction.predictor.LEFT_OUT", 0.0)
 
 
