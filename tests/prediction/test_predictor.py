@@ -2,13 +2,17 @@
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 import bmcd
 from bmcd.mallows import log_likelihood, top_probabilities
-from bmcd.prediction.predictor import FEW, NEGLIGIBLE, Predictor, standard_error
-from bmcd.sampling.exact.next_items import add_predictions
+from bmcd.mallows.latent.scan import shared_tables
+from bmcd.prediction.predictor import FEW, Predictor, standard_error
+from bmcd.sampling.exact.labels import power_of
+from bmcd.sampling.exact.next_items import LEFT_OUT, REST, add_predictions, fill_scores, keep_tables, score_tables
 from bmcd.sampling.posterior import sample_posterior
 from bmcd.sampling.run import Run
+from bmcd.sampling.state import make_data
 
 SHORT = Run(draws=6, warmup=3, chains=2, seed=3, progress=False)
 
@@ -38,11 +42,11 @@ def test_probabilities_are_the_average_over_draws(clicks, scale, monkeypatch):
             mean_rank += weight @ rho / (2 * draws.n_draws)
     found = Predictor(draws).predict(clicks.matrix, k)
     # Leaving clusters out changes no more than their share, and a user's probabilities still sum to k.
-    np.testing.assert_allclose(found.probability, expected, atol=3 * NEGLIGIBLE)
-    np.testing.assert_allclose(found.probability.sum(axis=1), k, atol=1e-9)
-    monkeypatch.setattr("bmcd.prediction.predictor.NEGLIGIBLE", 0.0)
+    np.testing.assert_allclose(found.probability, expected, atol=LEFT_OUT)
+    np.testing.assert_allclose(found.probability.sum(axis=1), k, atol=REST)
+    monkeypatch.setattr("bmcd.prediction.predictor.LEFT_OUT", 0.0)
     found = Predictor(draws).predict(clicks.matrix, k)
-    np.testing.assert_allclose(found.probability, expected, atol=1e-12)
+    np.testing.assert_allclose(found.probability, expected, atol=REST)
     np.testing.assert_allclose(found.tie_breaker, mean_rank, atol=1e-11)
 
 
@@ -122,11 +126,54 @@ def test_memberships_alone_are_those_that_predictions_use():
     model = bmcd.BMCD(3).fit(clicks, draws=8, warmup=5, chains=2, progress=False)
     predictor = Predictor(model.draws_, None)
     users, data = np.arange(clicks.n_users), predictor._data(clicks.matrix)
+    predictor.predict(clicks.matrix, 1)  # makes the scores
     probability, mean_rank = np.zeros((2, users.size, 12))
     weight = np.empty((predictor.n_draws, users.size, 3))
     add_predictions(
-        users, data, predictor.rho, predictor.alpha, predictor.tau, predictor._none, predictor.shared, 1,
-        NEGLIGIBLE, 0, predictor.n_draws, probability, mean_rank, weight,
+        users, data, predictor.rho, predictor.alpha, predictor.tau, predictor._none, predictor.shared,
+        predictor._scores, 1, LEFT_OUT, 0, predictor.n_draws, probability, mean_rank, weight,
     )  # fmt: skip
     for n_threads in (1, 2):
         assert predictor.memberships(clicks.matrix, n_threads).tobytes() == weight.tobytes()
+
+
+def predictions_of(clicks, rho, alpha, tau, scale, k, left_out, with_scores):
+    """Probabilities from draws of (rho, alpha, tau): every cluster looked at, or those that scores let through."""
+    data, (n_draws, n_clusters, n) = make_data(sparse.csr_array(clicks), scale), rho.shape
+    shared = shared_tables(np.diff(data.scale))
+    kept = keep_tables(shared, alpha, 0)
+    powers = np.arange(power_of(n // 4) + 1)
+    scores = score_tables(powers.size if with_scores else 0, n_draws, n, n_clusters)
+    for s in range(n_draws if with_scores else 0):
+        fill_scores(powers, rho, alpha, kept, shared, s, scores)
+    users = np.arange(len(clicks))
+    probability, mean_rank = np.zeros((2, *clicks.shape))
+    weight = np.empty((n_draws, users.size, n_clusters))
+    add_predictions(
+        users, data, rho, alpha, tau, kept, shared, scores, k, left_out, 0, n_draws, probability, mean_rank, weight
+    )
+    return probability / n_draws, weight
+
+
+@pytest.mark.parametrize("scale", ["linear", "sqrt"])
+@pytest.mark.parametrize("alphas", [(0.02, 1.0), (1.0, 8.0), (5.0, 60.0)])
+def test_what_is_left_out_is_at_most_what_is_stated(alphas, scale, rotating_seed):
+    """Clusters near to each other and far apart, from one click to nearly all, alpha below 1 included."""
+    rng = np.random.default_rng(rotating_seed)
+    n, n_clusters, n_draws = 60, 9, 3
+    rho = np.array([[rng.permutation(n) + 1 for _ in range(n_clusters)] for _ in range(n_draws)])
+    for c in range(1, n_clusters, 2):  # every other one is like the one before it
+        rho[:, c] = rho[:, c - 1]
+        rho[:, c, :20] = np.take_along_axis(rho[:, c, :20], rng.permuted(np.tile(np.arange(20), (3, 1)), axis=1), 1)
+    alpha = np.exp(rng.uniform(*np.log(alphas), (n_draws, n_clusters)))
+    tau = rng.dirichlet(np.full(n_clusters, 0.5), n_draws)
+    n_clicked = np.r_[0, 1, 2, 59, 60, rng.integers(1, 60, 45)]
+    appeal = -rho[0, rng.integers(0, n_clusters, 50)] * rng.uniform(0.0, 0.3, (50, 1)) + rng.gumbel(size=(50, n))
+    clicks = np.argsort(np.argsort(-appeal, axis=1), axis=1) < n_clicked[:, None]
+    whole, whole_weight = predictions_of(clicks, rho, alpha, tau, scale, 7, 0.0, False)
+    found, weight = predictions_of(clicks, rho, alpha, tau, scale, 7, LEFT_OUT, True)
+    left_out = whole_weight[weight == 0.0].sum() if (weight == 0.0).any() else 0.0
+    assert left_out > 0.0  # something is
+    assert np.where(weight == 0.0, whole_weight, 0.0).sum(axis=2).max() <= LEFT_OUT
+    np.testing.assert_allclose(found, whole, atol=LEFT_OUT + REST)
+    np.testing.assert_allclose(found.sum(axis=1), np.minimum(7, n - n_clicked), atol=REST)

@@ -13,7 +13,7 @@ from bmcd.errors import InputError, Message, Option
 from bmcd.mallows.distances import check_distance
 from bmcd.mallows.latent.scan import shared_tables
 from bmcd.sampling.draws import Draws
-from bmcd.sampling.exact.next_items import NEGLIGIBLE, add_predictions, keep_tables
+from bmcd.sampling.exact.next_items import LEFT_OUT, add_predictions, keep_tables, score_tables
 from bmcd.sampling.exact.sampler import ExactSampler
 from bmcd.sampling.loop import Sampler, run_chains
 from bmcd.sampling.paper.log_z_table import is_estimated, table_uncertainty
@@ -169,6 +169,7 @@ class _Probe:
         self.limit = np.diff(data.user_start)[self.users] + self.k
         self.shared = shared_tables(np.diff(data.scale))
         self.no_tables = keep_tables(self.shared, np.ones((1, 1)), 0)
+        self.no_scores = score_tables(0, 1, 1, 1)
 
     def __call__(self, state: ChainState) -> NDArray[np.float64]:
         if not self.exact:
@@ -177,6 +178,6 @@ class _Probe:
         weight = np.empty((1, PROBED, state.tau.size))
         add_predictions(
             self.users, self.data, state.rho[None], state.alpha[None], state.tau[None], self.no_tables, self.shared,
-            self.k, NEGLIGIBLE, 0, 1, out, mean_rank, weight,
+            self.no_scores, self.k, LEFT_OUT, 0, 1, out, mean_rank, weight,
         )  # fmt: skip
         return out[np.arange(PROBED), self.items]

@@ -90,6 +90,36 @@ def test_at_full_size_against_the_slow_twin(alpha, rotating_seed):
     np.testing.assert_allclose(fast, slow, rtol=1e-10, atol=1e-10)
 
 
+@pytest.mark.parametrize("alpha", [0.0, 0.3, 1.0])
+@pytest.mark.parametrize("size", [20, 40, 60, 100])
+def test_clicks_on_the_worst_items_where_alpha_is_small(size, alpha):
+    """Nearly all of the forward message is in states that can no longer close."""
+    n = 200
+    for first in (n - size, n - size - 10, n // 3):
+        clicks = row(n, np.arange(first, first + size))
+        fast = log_likelihood(clicks, np.arange(1, n + 1), alpha)[0, 0]
+        slow = slow_log_likelihood(set(range(first + 1, first + size + 1)), scale_values(n), alpha)
+        assert fast == pytest.approx(slow, rel=1e-11)
+        assert top_probabilities(clicks, np.arange(1, n + 1), alpha, 10).sum() == pytest.approx(10, abs=1e-9)
+
+
+@pytest.mark.parametrize("n", [30, 200, 500])
+def test_without_alpha_all_unclicked_items_are_alike(n, rotating_seed):
+    """alpha = 0 has closed forms at full size, for every kind of clicks: a window that is too narrow shows here."""
+    rng = np.random.default_rng(rotating_seed)
+    clicks = np.zeros((40, n), bool)
+    for user, size in enumerate(rng.integers(1, n, 40)):
+        chosen = rng.choice(n, size, replace=False, p=(p := np.arange(1, n + 1) ** (user % 4)) / p.sum())
+        clicks[user, chosen] = True
+    n_clicked = clicks.sum(axis=1)
+    rho = np.arange(1, n + 1)
+    expected = [-math.log(math.comb(n, c)) for c in n_clicked.tolist()]
+    np.testing.assert_allclose(log_likelihood(clicks, rho, 0.0)[:, 0], expected, rtol=1e-10)
+    top = top_probabilities(clicks, rho, 0.0, 10)[:, :, 0]
+    alike = np.minimum(10 / (n - n_clicked), 1.0)[:, None] * ~clicks
+    np.testing.assert_allclose(top, alike, atol=1e-10)
+
+
 @pytest.mark.parametrize("n", [50, 200, 1000])
 @pytest.mark.parametrize("alpha", [0.0, 0.3, 3.0, 30.0, 300.0])
 def test_probabilities_of_a_user_sum_to_k(n, alpha, rotating_seed):

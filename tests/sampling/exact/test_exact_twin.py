@@ -108,7 +108,8 @@ class Twin:
                 self.exchange(c, members, self.stream(c, RELABEL + number), EFFORT.relabels, True)
                 self.exchange(c, members, self.stream(c, RHO_SWAPS + number), EFFORT.swaps, False)
                 beta, upwards = state.alpha[c] / N_ITEMS, round_ % 2 == 0
-                hit_and_run(members, DATA, state.rho[c], beta, upwards, *where, round_, state.ranks)
+                if round_ + 1 < EFFORT.rounds:
+                    hit_and_run(members, DATA, state.rho[c], beta, upwards, *where, round_, state.ranks)
         return state
 
     def move_labels(self):

@@ -13,7 +13,7 @@ from bmcd.system.streams import uniform, uniform_below
 def _first_block_rows(clicked, shared, cluster, rows):
     """Fill rows[t], t = 0, ..., c, with the weights of all completions of block 1, up to a factor per row."""
     c = clicked.size
-    root, off, twice, decay_row, decay = shared.root, shared.off, shared.twice, shared.decay_row, cluster.decay
+    root, off, decay_row, decay = shared.root, shared.off, shared.decay_row, cluster.decay
     next_click = scan.count_up_to(clicked, c) - 1
     excess = c - next_click - 1
     rows[c, 0:4] = 0.0
@@ -23,11 +23,37 @@ def _first_block_rows(clicked, shared, cluster, rows):
         high = min(high + 1, t, c - t)
         if next_click >= 0 and clicked[next_click] == t + 1:
             next_click -= 1
-            scan.pair(rows[t + 1], rows[t], off[excess + 1], decay[decay_row[t]], twice, excess, 0, high)
+            scan.pair(rows[t + 1], rows[t], off[excess + 1], decay[decay_row[t]], excess, 0, high)
         else:
             scan.lone_falls(rows[t + 1], rows[t], root, decay[decay_row[t]], excess, 0, high)
             excess -= 1
         high, _ = scan.close_row(rows[t], high)
+
+
+@numba.njit(cache=True, fastmath=scan.REORDER)
+def _second_block_rows(clicked, shared, cluster, rows, scales):
+    """Fill rows[t], t >= c, as `scan.second_block_rows` does, for all states: that takes no scan before it."""
+    n, c = shared.gaps.size, clicked.size
+    root, off, decay_row, decay = shared.root, shared.off, shared.decay_row, cluster.decay
+    finish, finish_scale = cluster.finish, cluster.finish_scale
+    last = max(clicked[c - 1], c) if c > 0 else c
+    next_click = c - 1
+    excess = 0
+    high = min(n - last, n // 2)
+    for t in range(last - 1, c - 1, -1):
+        source = finish[t + 1] if t + 1 >= last else rows[t + 1]
+        scale = finish_scale[t + 1] if t + 1 >= last else scales[t + 1]
+        if next_click >= 0 and clicked[next_click] == t + 1:
+            next_click -= 1
+            excess += 1
+            high = max(min(high + 1, t - c, n - t - excess), 0)
+            scan.lone_grows(source, rows[t], root, decay[decay_row[t]], excess, 0, high)
+        else:
+            high = max(min(high + 1, t - c, n - t - excess), 0)
+            scan.pair(source, rows[t], off[excess + 1], decay[decay_row[t]], excess, 0, high)
+        high, taken = scan.close_row(rows[t], high)
+        scales[t] = scale + taken
+    return last
 
 
 @numba.njit(cache=True)
@@ -98,7 +124,7 @@ def sample_user(clicked, shared, cluster, work, stream):
             n_other_items += 1
             opens, closes = root[n_ranks + 1] * row[m + 1], root[n_items] * row[m]
             n_items, n_ranks = _draw_lone(t, opens, closes, items, n_items, ranks, n_ranks, out, stream)
-    last = scan.second_block_rows(clicked, c, shared, cluster, rows, work.row_scales)
+    last = _second_block_rows(clicked, shared, cluster, rows, work.row_scales)
     for t in range(c + 1, n + 1):
         row, m = finish[t] if t >= last else rows[t], n_other_ranks
         if next_click < c and clicked[next_click] == t:

@@ -49,9 +49,10 @@ def clicked_positions(user, clicks, rho, buffer):
 def log_likelihoods(users, clicks, rho, shared, cluster, out):
     """Set out[i] = log P(clicks of users[i] | rho, alpha), with the latent ranking summed out."""
     work = make_workspace(shared, 0, 0)
-    positions, x, y = work.clicked, work.message, work.next_message
+    x, y = work.message, work.next_message
     for i in range(users.size):
-        out[i] = log_likelihood_user(clicked_positions(users[i], clicks, rho, positions), shared, cluster, x, y)
+        clicked = clicked_positions(users[i], clicks, rho, work.clicked)
+        out[i] = log_likelihood_user(clicked, shared, cluster, x, y, work.windows)
 
 
 @numba.njit(cache=True, nogil=True)

@@ -18,6 +18,7 @@ class Workspace(NamedTuple):
     next_message: NDArray[np.float64]
     rows: NDArray[np.float64]  # [t, m + 1]: weight of all completions after step t
     row_scales: NDArray[np.float64]  # logarithm of the factor taken out of each row
+    windows: NDArray[np.int64]  # [:, t]: first and last cell that matter after step t
     forward: NDArray[np.float64]  # [t - c, m + 1]: messages after steps c, ..., c + k
     forward_scales: NDArray[np.float64]
     probability: NDArray[np.float64]  # a result for each consensus position
@@ -39,6 +40,7 @@ def make_workspace(shared, n_rows, n_forward):
         np.zeros(width + 3),
         np.empty((n_rows, width)),
         np.empty(n_rows),
+        np.empty((2, n_rows), np.int64),
         np.empty((n_forward, width)),
         np.empty(n_forward),
         np.empty(n),

@@ -23,35 +23,44 @@ TINY = 1e-9
 
 
 @numba.njit(cache=True, nogil=True)
-def _power_of(count):
+def power_of(count):
     """Return the power of GRID that is nearest to a click count."""
     return round(math.log(count) / math.log(GRID))
+
+
+@numba.njit(cache=True, nogil=True)
+def score_table(power, shared, cluster, work, log_odds):
+    """Set log_odds[t] to what a click on consensus position t + 1 adds to the score; return the score of no click.
+
+    For the click counts near GRID^power: the score pretends that each item is clicked independently, with the
+    probability that it is among the best so many of a ranking from the cluster.
+    """
+    n = shared.gaps.size
+    top_probabilities_user(np.empty(0, np.int64), min(max(round(GRID**power), 1), n - 1), shared, cluster, work)
+    base = 0.0
+    for t in range(n):
+        p = min(max(work.probability[t], TINY), 1.0 - TINY)
+        log_odds[t] = math.log(p / (1.0 - p))
+        base += math.log1p(-p)
+    return base
 
 
 @numba.njit(cache=True, nogil=True)
 def label_scores(data, rho, shared, tables, out):
     """Set out[c, j] to a cheap stand-in for log P(A_j | rho_c, alpha_c), good enough to propose labels from.
 
-    The score pretends that the user clicked each item independently, with the probability that the item is among
-    the best c_j of a ranking from cluster c. It is a sum over the clicks, from a handful of tables for each
-    cluster.
+    It is a sum over the clicks, from a handful of tables for each cluster (`score_table`).
     """
     n_clusters, n = rho.shape
     n_clicked = np.diff(data.user_start)
-    powers = np.array([_power_of(count) if 0 < count < n else -1 for count in n_clicked])
+    powers = np.array([power_of(count) if 0 < count < n else -1 for count in n_clicked])
     used = np.unique(powers[powers >= 0])
-    nothing = np.empty(0, np.int64)
     work = make_workspace(shared, n + 1, n + 1)
     n_powers = used[-1] + 1 if used.size else 0
     log_odds, base = np.empty((n_powers, n)), np.zeros(n_powers)
     for c in range(n_clusters):
         for power in used:
-            top_probabilities_user(nothing, min(max(round(GRID**power), 1), n - 1), shared, tables[c], work)
-            base[power] = 0.0
-            for t in range(n):
-                p = min(max(work.probability[t], TINY), 1.0 - TINY)
-                log_odds[power, t] = math.log(p / (1.0 - p))
-                base[power] += math.log1p(-p)
+            base[power] = score_table(power, shared, tables[c], work, log_odds[power])
         for user in range(powers.size):
             power = powers[user]
             if power < 0:

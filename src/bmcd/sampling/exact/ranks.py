@@ -3,6 +3,8 @@
 # mypy: disable-error-code="no-untyped-def"
 from __future__ import annotations
 
+import math
+
 import numba
 import numpy as np
 
@@ -12,8 +14,13 @@ from bmcd.system.variates import exponential
 
 
 @numba.njit(cache=True, nogil=True)
-def _last_rank_within(scale, value, low, high):
-    """Return the last rank r (from 0) in low..high with g(r) <= value; low is known to qualify."""
+def _last_rank_within(scale, evenly, value, low, high):
+    """Return the last rank r (from 0) in low..high with g(r) <= value; low is known to qualify.
+
+    ``evenly``: ranks are one apart, so that there is nothing to search. (To take 1 off is exact.)
+    """
+    if evenly:
+        return int(min(value - scale[0], float(high)))
     while low < high:
         middle = (low + high + 1) // 2
         if scale[middle] <= value:
@@ -24,8 +31,10 @@ def _last_rank_within(scale, value, low, high):
 
 
 @numba.njit(cache=True, nogil=True)
-def _first_rank_within(scale, value, low, high):
+def _first_rank_within(scale, evenly, value, low, high):
     """Return the first rank r (from 0) in low..high with g(r) >= value; high is known to qualify."""
+    if evenly:
+        return math.ceil(max(value - scale[0], float(low)))
     while low < high:
         middle = (low + high) // 2
         if scale[middle] >= value:
@@ -36,7 +45,7 @@ def _first_rank_within(scale, value, low, high):
 
 
 @numba.njit(cache=True, nogil=True)
-def hit_and_run_block(stream, items, first, ranks, rho, scale, double_beta, upwards, start, order, pool):
+def hit_and_run_block(stream, items, first, ranks, rho, scale, evenly, double_beta, upwards, start, order, pool):
     """Redraw the ranks of ``items``, which hold ranks first, ..., first + items.size - 1 (from 0).
 
     Within a block sum (g(R_i) - g(rho_i)) is constant, so the weight is the product of exp(-2 beta g(max(R_i,
@@ -63,10 +72,10 @@ def hit_and_run_block(stream, items, first, ranks, rho, scale, double_beta, upwa
         slack = exponential(stream) / double_beta
         if upwards:
             anchor = min(max(r, p), last)
-            k = last - _last_rank_within(scale, scale[anchor] + slack, max(anchor, first), last)
+            k = last - _last_rank_within(scale, evenly, scale[anchor] + slack, max(anchor, first), last)
         else:
             anchor = max(min(r, p), first)
-            k = _first_rank_within(scale, scale[anchor] - slack, first, min(anchor, last)) - first
+            k = _first_rank_within(scale, evenly, scale[anchor] - slack, first, min(anchor, last)) - first
         pool[i] = k
         start[k + 1] += 1
     for k in range(size):
@@ -89,9 +98,15 @@ def hit_and_run_block(stream, items, first, ranks, rho, scale, double_beta, upwa
 
 
 @numba.njit(cache=True, nogil=True)
+def is_even(scale):
+    """Return whether g(r) = r, r = 1, ..., n."""
+    return (scale == np.arange(1, scale.size + 1)).all()
+
+
+@numba.njit(cache=True, nogil=True)
 def hit_and_run(members, data, rho, beta, upwards, key, chain, sweep, round_, ranks):
     """Move R_j of every member of a cluster by hit-and-run: O(n) each, clicked and unclicked block apart."""
-    n = rho.size
+    n, evenly = rho.size, is_even(data.scale)
     stream = np.empty(STREAM_SIZE, np.uint64)
     is_clicked = np.zeros(n, np.bool_)
     unclicked, start = np.empty(n, np.int64), np.empty(n + 1, np.int64)
@@ -107,7 +122,8 @@ def hit_and_run(members, data, rho, beta, upwards, key, chain, sweep, round_, ra
         is_clicked[clicked] = False
         open_stream(stream, key, chain, sweep, user, HIT_AND_RUN + ROUND_STRIDE * round_)
         row = ranks[user]
-        hit_and_run_block(stream, clicked, 0, row, rho, data.scale, 2.0 * beta, upwards, start, order, pool)
+        hit_and_run_block(stream, clicked, 0, row, rho, data.scale, evenly, 2.0 * beta, upwards, start, order, pool)
         hit_and_run_block(
-            stream, unclicked[:size], clicked.size, row, rho, data.scale, 2.0 * beta, upwards, start, order, pool
-        )
+            stream, unclicked[:size], clicked.size, row, rho, data.scale, evenly, 2.0 * beta, upwards,
+            start, order, pool,
+        )  # fmt: skip

@@ -9,9 +9,11 @@ the proposal is symmetric.
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numba
 import numpy as np
+from numpy.typing import NDArray
 
 from bmcd.system.streams import uniform, uniform_below
 
@@ -80,6 +82,31 @@ def swap_pass(stream, cost, rho, beta, n_proposals):
     return n_accepted
 
 
+class ItemUsers(NamedTuple):
+    """Who clicked item i: item_users[item_start[i] : item_start[i + 1]], as in `bmcd.sampling.state.Data`."""
+
+    item_start: NDArray[np.int64]
+    item_users: NDArray[np.int64]
+
+
+@numba.njit(cache=True, nogil=True)
+def members_by_item(data, members):
+    """Return who of the members clicked each item, in their order."""
+    start = np.zeros(data.scale.size + 1, np.int64)
+    for user in members:
+        for i in range(data.user_start[user], data.user_start[user + 1]):
+            start[data.user_items[i] + 1] += 1
+    for item in range(data.scale.size):
+        start[item + 1] += start[item]
+    users, place = np.empty(start[-1], np.int64), start.copy()
+    for user in members:
+        for i in range(data.user_start[user], data.user_start[user + 1]):
+            item = data.user_items[i]
+            users[place[item]] = user
+            place[item] += 1
+    return ItemUsers(start, users)
+
+
 @numba.njit(cache=True, nogil=True)
 def mark_exactly_one(data, a, b, mark):
     """Mark users who clicked exactly one of items a and b; called again, it clears the marks."""
@@ -118,12 +145,13 @@ def relabel_pass(stream, data, ranks, labels, members, cluster, rho, beta, n_pro
         return 0
     item_at = np.empty(n, np.int64)
     invert(rho, item_at)
+    clickers = members_by_item(data, members)
     n_accepted = 0
     for _ in range(n_proposals):
         low, high = draw_rank_pair(stream, n)
         a, b = item_at[low], item_at[high]
-        mark_exactly_one(data, a, b, mark)
-        change = relabel_change(data, ranks, labels, cluster, rho, data.scale, a, b, mark)
+        mark_exactly_one(clickers, a, b, mark)
+        change = relabel_change(clickers, ranks, labels, cluster, rho, data.scale, a, b, mark)
         if change <= 0.0 or uniform(stream) < math.exp(-beta * change):
             rho[a], rho[b] = rho[b], rho[a]
             item_at[low], item_at[high] = b, a
@@ -131,7 +159,7 @@ def relabel_pass(stream, data, ranks, labels, members, cluster, rho, beta, n_pro
                 if not mark[user]:
                     ranks[user, a], ranks[user, b] = ranks[user, b], ranks[user, a]
             n_accepted += 1
-        mark_exactly_one(data, a, b, mark)
+        mark_exactly_one(clickers, a, b, mark)
     return n_accepted
 
 

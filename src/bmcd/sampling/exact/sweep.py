@@ -76,7 +76,10 @@ def exact_sweep(state, data, shared, rate, concentration, effort, key, chain, sw
 
 @numba.njit(cache=True, nogil=True)
 def move_consensus_and_ranks(state, c, members, data, effort, mark, key, chain, sweep):
-    """Do rounds of joint relabelling, consensus swaps and hit-and-run. Returns proposals, acceptances, distance."""
+    """Do rounds of joint relabelling and consensus swaps, with hit-and-run between the rounds.
+
+    Returns proposals, acceptances and distance.
+    """
     n_items = data.scale.size
     beta = state.alpha[c] / n_items
     rho = state.rho[c]
@@ -89,7 +92,8 @@ def move_consensus_and_ranks(state, c, members, data, effort, mark, key, chain, 
         open_stream(stream, key, chain, sweep, c, RHO_SWAPS + ROUND_STRIDE * round_)
         n_accepted += swap_pass(stream, cost_matrix(state.ranks, members, data.scale), rho, beta, n_swaps)
         n_proposed += n_relabels + n_swaps
-        hit_and_run(members, data, rho, beta, round_ % 2 == 0, key, chain, sweep, round_, state.ranks)
+        if round_ + 1 < effort.rounds:  # after the last one nothing uses R before the next sweep draws it afresh
+            hit_and_run(members, data, rho, beta, round_ % 2 == 0, key, chain, sweep, round_, state.ranks)
     distance = 0.0
     for user in members:
         row = state.ranks[user]
