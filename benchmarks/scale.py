@@ -41,7 +41,8 @@ FIGURE = HERE.parent / "docs" / "figures" / "scale.png"
 HELD_OUT, K = 2, 10
 # In `growth`: tastes, clusters, clicks of a user.
 TASTES, CLUSTERS, CLICKS = 40, 5, 10
-# Sweeps that are timed: as many as make so many users in all, but at least and at most so many.
+# Sweeps that are timed: as many as make so many users in all (fewer beyond 200 items), but at least and at most so
+# many.
 SWEPT = {"Tastes": (100_000, 3, 50), "BMCD": (4_000, 1, 20)}
 # Items while users grow, and users while items grow: BMCD takes longer, so it has fewer.
 FIXED_ITEMS, FIXED_USERS = {"Tastes": 200, "BMCD": 50}, {"Tastes": 2_000, "BMCD": 200}
@@ -229,7 +230,7 @@ def cost(model: str, against: str, n_users: int, n_items: int) -> dict[str, Any]
     """Return CPU seconds of a sweep of one chain, of all else in a fit, and of the scores of one user."""
     clicks = bmcd.simulate_tastes(n_users, n_items, n_tastes=TASTES, mean_clicks=CLICKS, seed=1).clicks
     users_swept, least, most = SWEPT[model]
-    n_sweeps = min(most, max(least, users_swept // n_users))
+    n_sweeps = min(most, max(least, users_swept // n_users // max(1, n_items // 200)))
     kind: Any = bmcd.Tastes(TASTES, chains=1) if model == "Tastes" else bmcd.BMCD(CLUSTERS, start="random")
     warnings.simplefilter("ignore", ConvergenceWarning)  # so few sweeps cannot converge
     began = time.process_time()
