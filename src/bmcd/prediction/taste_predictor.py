@@ -83,7 +83,7 @@ def as_shares(rates, running, law, n_draws):
     total = 0.0
     for i in range(rates.size):
         total += rates[i]
-    scale = 1.0 / total
+    scale = 1.0 / total if total > 0.0 else 0.0  # whoever has clicked everything
     part = scale / n_draws
     for i in range(rates.size):
         running[i] = rates[i] * scale
