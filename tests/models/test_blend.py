@@ -93,15 +93,15 @@ def test_distorted_scores_are_calibrated_back(clicks):
 
 
 def test_promises_come_true_and_the_constant_hit_rate_is_beaten(rotating_seed):
-    """On clicks of which some are held out at random; 4 standard errors, 1 false alarm in 16,000.
+    """On clicks of which some are held out at random.
 
-    0.015 more is allowed: models without a fold know a little less than the final one.
+    Over data sets the gap scatters by 0.016 around 0, half of it the users tested; the bound is four times that.
+    (With 5 folds it is -0.012 on average and was -0.048 once: models without a fold know less than the final one.)
     """
     clicks, _ = tasteful_clicks(rotating_seed, n_users=1500, n_clicks=14)
     train, test = clicks.at_least(6).hold_out(3, seed=1)
-    found = bmcd.evaluate(bmcd.Blend(EASE(30.0)).fit(train).recommend(3), train, test, k=3)
-    gap = found.interval("promise_gap")
-    assert abs(gap.value) < 4 * gap.standard_error + 0.015
+    found = bmcd.evaluate(bmcd.Blend(EASE(30.0), folds=20).fit(train).recommend(3), train, test, k=3)
+    assert abs(found.interval("promise_gap").value) < 0.065
     assert found.calibration.brier < found.calibration.uncertainty
 
 
