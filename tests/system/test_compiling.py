@@ -3,6 +3,8 @@ import subprocess
 import sys
 import time
 
+import pytest
+
 from bmcd.system.compiling import forget_stale_kernels
 
 
@@ -51,3 +53,18 @@ def test_kernels_older_than_their_sources_are_forgotten(tmp_path):
     os.utime(sub / "constants.py", ns=(now + 1, now + 1))
     assert forget_stale_kernels(tmp_path) == 2
     assert not any(kernel.exists() for kernel in kernels)
+
+
+@pytest.mark.deep  # two minutes of compiling
+def test_kernels_compiled_just_now_and_those_read_from_disk_give_the_same_bytes(tmp_path):
+    """Sums that may be reordered are reordered otherwise where they are compiled into their callers."""
+    code = """
+import hashlib, warnings, bmcd
+warnings.simplefilter("ignore")
+clicks = bmcd.simulate(100, 30, consensuses=2, alpha=5.0, mean_clicks=6.0, seed=3).clicks
+for model in (bmcd.BMCD(2), bmcd.Tastes(4)):
+    model.fit(clicks, draws=3, warmup=4, chains=2, progress=False)
+    print(hashlib.sha256(model.probabilities(5).tobytes() + model.draws_.alpha.tobytes()).hexdigest())
+"""
+    first, second = (run(code, NUMBA_CACHE_DIR=str(tmp_path))[0] for _ in range(2))
+    assert first == second

@@ -88,7 +88,7 @@ def _contenders(ranked: Floats, k: int) -> tuple[NDArray[np.int64], Floats]:
     rows, columns = np.nonzero(ranked >= (kth - 2 * TIE)[:, None])
     counts = np.bincount(rows, minlength=n_users)
     places = np.arange(rows.size) - np.repeat(np.cumsum(counts) - counts, counts)
-    items = np.zeros((n_users, counts.max(initial=0)), np.int64)
+    items = np.zeros((n_users, counts.max(initial=1)), np.int64)
     scores = np.full(items.shape, -np.inf)
     items[rows, places], scores[rows, places] = columns, ranked[rows, columns]
     order = np.argsort(-scores, axis=1, kind="stable")

@@ -9,7 +9,6 @@ import numba
 
 from bmcd.mallows.latent.scan import (
     CHUNK,
-    REORDER,
     ROOM,
     count_up_to,
     fit_window,
@@ -20,7 +19,7 @@ from bmcd.mallows.latent.scan import (
 )
 
 
-@numba.njit(cache=True, fastmath=REORDER)
+@numba.njit(cache=True)
 def _first_block(clicked, shared, cluster, x, y):
     """Scan the clicked block up to t = c. Returns its log weight, the excess, and the sum of gap_t e_t so far."""
     c, gaps = clicked.size, shared.gaps
@@ -51,7 +50,7 @@ def _first_block(clicked, shared, cluster, x, y):
     return log_weight + math.log(x[1]), excess, aged
 
 
-@numba.njit(cache=True, fastmath=REORDER)
+@numba.njit(cache=True)
 def _second_block(clicked, excess, shared, cluster, x, y, windows):
     """Scan the unclicked block from t = c to the last click, and sum over all that can follow.
 
@@ -115,7 +114,7 @@ def _second_block(clicked, excess, shared, cluster, x, y, windows):
     return log_weight + math.log(total), aged
 
 
-@numba.njit(cache=True, fastmath=REORDER)
+@numba.njit(cache=True)
 def log_likelihood_user(clicked, shared, cluster, x, y, windows):
     """Return log P(clicks | rho, alpha); ``clicked`` holds the consensus positions of the clicked items, sorted.
 
@@ -133,7 +132,7 @@ def log_likelihood_user(clicked, shared, cluster, x, y, windows):
     return log_weight + log_weight_2 - 2.0 * cluster.beta * (aged + aged_2) - cluster.log_z
 
 
-@numba.njit(cache=True, fastmath=REORDER)
+@numba.njit(cache=True)
 def note_windows(clicked, shared, cluster, x, y, windows):
     """Fill windows[:, t], t = c, ..., last click, as `log_likelihood_user` does, without block 1."""
     excess = clicked.size - count_up_to(clicked, clicked.size)

@@ -9,7 +9,7 @@ from bmcd.mallows.latent import scan
 from bmcd.system.streams import uniform, uniform_below
 
 
-@numba.njit(cache=True, fastmath=scan.REORDER)
+@numba.njit(cache=True)
 def _first_block_rows(clicked, shared, cluster, rows):
     """Fill rows[t], t = 0, ..., c, with the weights of all completions of block 1, up to a factor per row."""
     c = clicked.size
@@ -30,7 +30,7 @@ def _first_block_rows(clicked, shared, cluster, rows):
         high, _ = scan.close_row(rows[t], high)
 
 
-@numba.njit(cache=True, fastmath=scan.REORDER)
+@numba.njit(cache=True)
 def _second_block_rows(clicked, shared, cluster, rows, scales):
     """Fill rows[t], t >= c, as `scan.second_block_rows` does, for all states: that takes no scan before it."""
     n, c = shared.gaps.size, clicked.size

@@ -38,8 +38,12 @@ from numpy.typing import NDArray
 
 from bmcd.mallows.footrule_scan import FLUSH, backward_messages
 
-# Sums may be reordered so that they vectorise. That does not depend on the number of threads.
+# Sums may be reordered so that they vectorise. That does not depend on the number of threads. It is for functions
+# that do nothing but a sum: how a compiler reorders a longer one depends on where it is called from, and then
+# kernels compiled just now and those read from disk differ in their last bits.
 REORDER = {"reassoc", "contract", "nsz"}
+# All else may join a product and a sum to one operation.
+JOIN = {"contract"}
 # Steps taken over one fixed window of states before the window is fitted again.
 CHUNK = 8
 # States are dropped when message times reference completion is this far below the total; see `fit_window`.
@@ -106,7 +110,7 @@ def cluster_tables(shared, alpha):
     return ClusterTables(beta, decay, finish, scale, math.log(table[0, 0]) + scale[0])
 
 
-@numba.njit(cache=True, fastmath=REORDER)
+@numba.njit(cache=True, fastmath=JOIN)
 def pair(source, target, off, decay, excess, low, high):
     """Do the step `pair` for cells low..high of the target.
 
@@ -121,7 +125,7 @@ def pair(source, target, off, decay, excess, low, high):
         o[j] = d[j] * ((k + 2.0 * j) * s[j + 1] + u[j] * s[j] + u[j + 1] * s[j + 2])
 
 
-@numba.njit(cache=True, fastmath=REORDER)
+@numba.njit(cache=True, fastmath=JOIN)
 def lone_falls(source, target, root, decay, excess, low, high):
     """Do the step `lone rank` with ``excess`` before it and excess - 1 after it."""
     s = source[low : high + 2]
@@ -133,7 +137,7 @@ def lone_falls(source, target, root, decay, excess, low, high):
         o[j] = d[j] * (p[j] * s[j] + q[j] * s[j + 1])
 
 
-@numba.njit(cache=True, fastmath=REORDER)
+@numba.njit(cache=True, fastmath=JOIN)
 def lone_grows(source, target, root, decay, excess, low, high):
     """Do the transposed step: excess - 1 before it, ``excess`` after it."""
     s = source[low + 1 : high + 3]
@@ -145,7 +149,7 @@ def lone_grows(source, target, root, decay, excess, low, high):
         o[j] = d[j] * (p[j] * s[j + 1] + q[j] * s[j])
 
 
-@numba.njit(cache=True, fastmath=REORDER)
+@numba.njit(cache=True, fastmath=JOIN)
 def several_pairs(x, y, off, shared, cluster, excess, t, steps, low, high):
     """Do steps t + 1, ..., t + steps, all `pair`, over one window. Ends in x if steps is even, else in y.
 
@@ -224,7 +228,7 @@ def count_up_to(clicked, t):
     return count
 
 
-@numba.njit(cache=True, fastmath=REORDER)
+@numba.njit(cache=True)
 def second_block_rows(clicked, start, shared, cluster, windows, x, y, rows, scales):
     """Fill rows[t], t >= start, with the weights of all completions of block 2 after step t, with its ageing.
 
@@ -281,7 +285,7 @@ def same_window_until(windows, t, step, end):
     return t
 
 
-@numba.njit(cache=True, fastmath=REORDER)
+@numba.njit(cache=True, fastmath=JOIN)
 def _pairs_back(x, y, rows, off, shared, cluster, excess, t, bottom, low, high):
     """Do steps t, t - 1, ..., bottom, all `pair`, over one window, from x into y and back; copy each to its row.
 

@@ -17,14 +17,14 @@ from bmcd.mallows.latent import scan
 from bmcd.mallows.latent.likelihood import note_windows
 
 
-@numba.njit(cache=True, fastmath=scan.REORDER)
+@numba.njit(cache=True)
 def top_probabilities_user(clicked, k, shared, cluster, work):
     """Fill work.probability, by position, with P(rank <= c + k | clicks, rho, alpha); 0 for the clicked items."""
     note_windows(clicked, shared, cluster, work.message, work.next_message, work.windows)
     top_probabilities_within(clicked, k, shared, cluster, 0.0, work)
 
 
-@numba.njit(cache=True, fastmath=scan.REORDER)
+@numba.njit(cache=True)
 def top_probabilities_within(clicked, k, shared, cluster, rest, work):
     """Do the same where work.windows are those of this user in this cluster already.
 
@@ -47,7 +47,7 @@ def top_probabilities_within(clicked, k, shared, cluster, rest, work):
         probability[t] = min(max(probability[t], 0.0), 1.0)
 
 
-@numba.njit(cache=True, fastmath=scan.REORDER)
+@numba.njit(cache=True)
 def _scan_to_top(clicked, top, shared, cluster, work):
     """Fill work.forward with the messages after steps c, ..., top. Returns excess and last cell after step top."""
     n, c = shared.gaps.size, clicked.size
@@ -92,7 +92,7 @@ def _log_total(clicked, top, last, excess, shared, cluster, work):
     return math.log(total) + work.forward_scales[reach] + row_scale
 
 
-@numba.njit(cache=True, fastmath=scan.REORDER)
+@numba.njit(cache=True)
 def _items_up_to_top(clicked, top, last, excess, high, log_total, shared, cluster, work):
     """Backwards with a tagged open item. The others are one fewer, so that their excess is one smaller."""
     c, probability, forward, forward_scales = clicked.size, work.probability, work.forward, work.forward_scales
@@ -126,7 +126,7 @@ def _items_up_to_top(clicked, top, last, excess, high, log_total, shared, cluste
                 probability[t] = 1.0 - missed
 
 
-@numba.njit(cache=True, fastmath=scan.REORDER)
+@numba.njit(cache=True)
 def _items_after_top(clicked, top, last, excess, high_top, log_total, rest, shared, cluster, work):
     """Forwards with a tagged rank, open since step top. The others are one fewer, so the excess is one larger."""
     n, c, probability = shared.gaps.size, clicked.size, work.probability
@@ -178,7 +178,7 @@ def _items_after_top(clicked, top, last, excess, high_top, log_total, rest, shar
         scale += scan.rescale(x[low + 1 : high + 2])
 
 
-@numba.njit(cache=True, fastmath=scan.REORDER)
+@numba.njit(cache=True, fastmath=scan.JOIN)
 def _tagged_pairs(x, y, off, shared, cluster, excess, first, last, low, high, scale, rows, row_scales, probability):
     """Do steps first, ..., last, all `pair`, over one window, each time with the chance to take the tagged rank.
 
@@ -195,9 +195,8 @@ def _tagged_pairs(x, y, off, shared, cluster, excess, first, last, low, high, sc
     for t in range(first, last + 1):
         row = rows[t, low + 1 : high + 3]
         d = cluster.decay[shared.decay_row[t], low + 1 : high + 2]
-        hit = 0.0
+        hit = _sum_of_products(source[1:], p, q, row, size)
         for j in range(size):
-            hit += source[j + 1] * (p[j] * row[j + 1] + q[j] * row[j])
             target[j + 1] = d[j] * ((k + 2.0 * j) * source[j + 1] + u[j] * source[j] + u[j + 1] * source[j + 2])
         probability[t - 1] = hit * math.exp(scale + row_scales[t])
         found += probability[t - 1]
@@ -205,14 +204,17 @@ def _tagged_pairs(x, y, off, shared, cluster, excess, first, last, low, high, sc
     return found
 
 
-@numba.njit(cache=True, fastmath=scan.REORDER)
+@numba.njit(cache=True)
 def _lone_dot(left, right, root, excess, low, high):
     """Return the sum over cells of left * (lone rank, transposed, applied to right), without ageing."""
-    a = left[low + 1 : high + 2]
-    b = right[low + 1 : high + 3]
-    p = root[low + 1 : high + 2]
-    q = root[low + excess : high + excess + 1]
+    p, q = root[low + 1 : high + 2], root[low + excess : high + excess + 1]
+    return _sum_of_products(left[low + 1 : high + 2], p, q, right[low + 1 : high + 3], high - low + 1)
+
+
+@numba.njit(cache=True, fastmath=scan.REORDER)
+def _sum_of_products(left, p, q, right, size):
+    """Return the sum over j of left[j] (p[j] right[j + 1] + q[j] right[j])."""
     total = 0.0
-    for j in range(high - low + 1):
-        total += a[j] * (p[j] * b[j + 1] + q[j] * b[j])
+    for j in range(size):
+        total += left[j] * (p[j] * right[j + 1] + q[j] * right[j])
     return total
