@@ -36,7 +36,7 @@ def measure(name: str, clicks: bmcd.Clicks, n_alone: int = 200, n_together: int 
     active = (Predictor(model.draws_, None).memberships(clicks.matrix[:100]) > 0).sum(axis=2).mean()
     print(f"\n{name}: {active:.1f} of 17 clusters matter for a user in a draw")
     median, most = np.quantile(alone, [0.5, 0.9]) * 1e3
-    print(f"  one new person (from 40 draws, the default): median {median:.1f} ms, 90 % within {most:.1f} ms")
+    print(f"  one new person (from 20 draws, the default): median {median:.1f} ms, 90 % within {most:.1f} ms")
     print(f"  ... from all 100 draws: median {np.median(of_all) * 1e3:.1f} ms")
     print(f"  {len(histories)} new people in one call: {together * 1e3:.1f} ms each")
     print(f"  {len(histories)} users of the fit in one call: {known * 1e3:.1f} ms each")

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 Grid = Mapping[str, Sequence[Any]]
 
 NEXT = (5, 10)
+# Draws that probabilities are averaged over, over all chains.
+PREDICTING_DRAWS = 40
 # Of 50 items the paper calls the 20 most clicked popular.
 N_POPULAR = 20
 # Those of the paper's tables.
@@ -149,7 +151,7 @@ def _measures_with_probabilities(model: Any, simulation: Simulation, keep: bool)
     """Measure lists of every length; ``keep`` the probability of each recommendation as well."""
     result: Result = {}
     for k in NEXT:
-        evaluation = _evaluate(model.recommend(k, n_threads=1), simulation, k)
+        evaluation = _evaluate(model.recommend(k, max_draws=PREDICTING_DRAWS, n_threads=1), simulation, k)
         result[str(k)] = _measures(evaluation)
         if keep and (calibration := evaluation.calibration) is not None:
             result[str(k)]["probability"] = calibration.probability.round(6).tolist()

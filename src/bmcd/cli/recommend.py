@@ -61,7 +61,9 @@ def recommend(
     max_draws: Annotated[
         int | None,
         typer.Option(
-            min=0, help="Draws to average over, all chains together: fewer are faster. By default 40; 0: all."
+            min=0,
+            help="Draws to average over, all chains together: fewer are faster. By default 20 of BMCD and 40 of "
+            "Tastes; 0: all.",
         ),
     ] = None,
     threads: Annotated[int | None, typer.Option(min=1, help="By default one for each core.")] = None,

@@ -17,9 +17,8 @@ from bmcd.clicks.table import Clicks
 from bmcd.clusters.summary import ClusterSummaries
 from bmcd.errors import InputError
 from bmcd.models.remarks import warn_if_few_are_left
-from bmcd.prediction.answers import Answers, Options, Predictions
+from bmcd.prediction.answers import Answers, MaxDraws, Options, Predictions
 from bmcd.prediction.cutoffs import cutoff_for, cutoff_table, sure_cutoff_for
-from bmcd.prediction.predictor import DRAWS
 from bmcd.prediction.top_k import Frame, Lists, check_k, recommendation_frame
 from bmcd.prediction.truth import read_truth, was_clicked
 from bmcd.sampling import store
@@ -53,7 +52,7 @@ class ProbabilityModel(BaseEstimator, ABC):  # type: ignore[misc]
         items: Iterable[Any] | None = None,
         min_probability: float | None = None,
         *,
-        max_draws: int | None = DRAWS,
+        max_draws: MaxDraws = "auto",
         n_threads: int | None = None,
         progress: bool | None = None,
     ) -> Frame:
@@ -81,8 +80,9 @@ class ProbabilityModel(BaseEstimator, ABC):  # type: ignore[misc]
         min_probability
             Leave out recommendations less probable than this; `cutoff_curve` helps to choose it.
         max_draws
-            How many of the draws to use, over all chains, evenly spaced; None for all. `mcse` shows what that
-            costs: mostly nothing, since chains differ more than the draws of a chain.
+            How many of the draws to use, over all chains, evenly spaced; None for all, "auto" for about 20 of
+            BMCD and 40 of Tastes. `mcse` shows what that costs: mostly nothing, since chains differ more than the
+            draws of a chain.
 
         Examples
         --------
@@ -106,7 +106,7 @@ class ProbabilityModel(BaseEstimator, ABC):  # type: ignore[misc]
         min_probability: float | None = None,
         *,
         unknown: Literal["error", "ignore"] = "error",
-        max_draws: int | None = DRAWS,
+        max_draws: MaxDraws = "auto",
         n_threads: int | None = None,
         progress: bool | None = None,
     ) -> Frame:
@@ -141,7 +141,7 @@ class ProbabilityModel(BaseEstimator, ABC):  # type: ignore[misc]
         users: Iterable[Any] | None = None,
         items: Iterable[Any] | None = None,
         *,
-        max_draws: int | None = DRAWS,
+        max_draws: MaxDraws = "auto",
         n_threads: int | None = None,
         progress: bool | None = None,
     ) -> Lists:
@@ -154,7 +154,7 @@ class ProbabilityModel(BaseEstimator, ABC):  # type: ignore[misc]
         k: int = 10,
         items: Iterable[Any] | None = None,
         *,
-        max_draws: int | None = DRAWS,
+        max_draws: MaxDraws = "auto",
         n_threads: int | None = None,
         progress: bool | None = None,
     ) -> Lists:
@@ -167,7 +167,7 @@ class ProbabilityModel(BaseEstimator, ABC):  # type: ignore[misc]
         k: int = 10,
         users: Iterable[Any] | None = None,
         *,
-        max_draws: int | None = DRAWS,
+        max_draws: MaxDraws = "auto",
         n_threads: int | None = None,
         progress: bool | None = None,
     ) -> Floats:
@@ -196,7 +196,7 @@ class ProbabilityModel(BaseEstimator, ABC):  # type: ignore[misc]
         k: int = 10,
         users: Iterable[Any] | None = None,
         *,
-        max_draws: int | None = DRAWS,
+        max_draws: MaxDraws = "auto",
         n_threads: int | None = None,
         progress: bool | None = None,
     ) -> Iterator[tuple[NDArray[Any], Predictions]]:
@@ -207,7 +207,7 @@ class ProbabilityModel(BaseEstimator, ABC):  # type: ignore[misc]
             yield clicks.users[rows[block]], predicted
 
     def law_of_next_click(
-        self, people: Clicks, *, max_draws: int | None = DRAWS, n_threads: int | None = None
+        self, people: Clicks, *, max_draws: MaxDraws = "auto", n_threads: int | None = None
     ) -> tuple[Floats, Floats]:
         """Return the law of the next click of anybody with clicks on the model's items, and its Monte Carlo error.
 
@@ -220,13 +220,13 @@ class ProbabilityModel(BaseEstimator, ABC):  # type: ignore[misc]
         law, mcse = ([nothing, *(getattr(block, name) for block in blocks)] for name in ("probability", "mcse"))
         return np.concatenate(law), np.concatenate(mcse)
 
-    def memberships_of(self, people: Clicks, *, max_draws: int | None = DRAWS) -> Floats:
+    def memberships_of(self, people: Clicks, *, max_draws: MaxDraws = "auto") -> Floats:
         """Return `memberships` of anybody with clicks on the model's items, as an array."""
         self.check_fitted()
         return self._answers.memberships(people, Options(max_draws, None, False))
 
     def memberships(
-        self, users: Iterable[Any] | None = None, *, max_draws: int | None = DRAWS, n_threads: int | None = None
+        self, users: Iterable[Any] | None = None, *, max_draws: MaxDraws = "auto", n_threads: int | None = None
     ) -> Any:
         """Return how much each user belongs to each cluster: a frame with a row a user and a column a cluster.
 

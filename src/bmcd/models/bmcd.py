@@ -26,11 +26,10 @@ from bmcd.models.user_sample import (
     some_users,
     with_user_sample,
 )
-from bmcd.prediction.answers import Options
+from bmcd.prediction.answers import MaxDraws, Options
 from bmcd.prediction.arviz_tree import mixture_tree
 from bmcd.prediction.explanation import Explanation, explain
 from bmcd.prediction.mixture_answers import MixtureAnswers
-from bmcd.prediction.predictor import DRAWS
 from bmcd.prediction.top_k import check_k
 from bmcd.sampling import diagnostics
 from bmcd.sampling.draws import Draws
@@ -221,7 +220,7 @@ class BMCD(ProbabilityModel):
         item: Any,
         k: int = 10,
         *,
-        max_draws: int | None = DRAWS,
+        max_draws: MaxDraws = "auto",
         history: Iterable[Any] | None = None,
     ) -> Explanation:
         """Explain why the probability of an item is what it is: the user's clusters, and what each contributes.

@@ -26,10 +26,9 @@ from bmcd.models.user_sample import (
     some_users,
     with_user_sample,
 )
-from bmcd.prediction.answers import Options
+from bmcd.prediction.answers import MaxDraws, Options
 from bmcd.prediction.arviz_tree import taste_tree
 from bmcd.prediction.explanation import TasteExplanation
-from bmcd.prediction.predictor import DRAWS
 from bmcd.prediction.taste_answers import TasteAnswers
 from bmcd.prediction.top_k import check_k
 from bmcd.sampling.run import Run
@@ -199,7 +198,7 @@ class Tastes(ProbabilityModel):
         item: Any,
         k: int = 10,
         *,
-        max_draws: int | None = DRAWS,
+        max_draws: MaxDraws = "auto",
         history: Iterable[Any] | None = None,
     ) -> TasteExplanation:
         """Explain why the probability of an item is what it is: the user's tastes, and what each contributes.

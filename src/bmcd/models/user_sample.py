@@ -20,7 +20,6 @@ from bmcd.clicks.table import Clicks
 from bmcd.errors import InputError, Interrupted, Message, Option
 from bmcd.models.files import read_whole_number
 from bmcd.prediction.answers import Answers, Options
-from bmcd.prediction.predictor import DRAWS
 from bmcd.sampling.run import Run
 from bmcd.sampling.user_samples import check_max_users, users_of_chain
 from bmcd.system.progress import counting
@@ -191,6 +190,6 @@ def _set_apart(clicks: Clicks, seed: int) -> tuple[Clicks, NDArray[np.int64], Cl
 def _log_probabilities(answers: Answers, judges: Clicks, pairs: NDArray[np.int64], n_threads: int | None) -> Floats:
     """Return the log probability that each held-out click is the next, averaged over draws before the logarithm."""
     found = np.empty(len(pairs))
-    for block, predicted in answers.predictions(judges, None, 1, Options(DRAWS, n_threads, False)):
+    for block, predicted in answers.predictions(judges, None, 1, Options("auto", n_threads, False)):
         found[block] = predicted.probability[np.arange(block.size), pairs[block, 1]]
     return np.log(np.maximum(found, 1e-12))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import Any, Literal, NamedTuple, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,19 +13,37 @@ from bmcd.clicks.ids import places_of, positions
 from bmcd.clicks.table import Clicks
 from bmcd.clusters.naming import checked_names
 from bmcd.clusters.summary import ClusterSummaries
+from bmcd.errors import InputError
 from bmcd.prediction.top_k import Lists, best_items, clicked_mask, order_of_ids
 from bmcd.sampling.diagnostics import Verdict
 
 Floats = NDArray[np.float64]
 T = TypeVar("T")
+# Of how many draws an answer is the mean, over all chains: "auto" leaves it to the model, None takes all.
+MaxDraws = int | Literal["auto"] | None
 
 
 class Options(NamedTuple):
     """What changes how long an answer takes, and not what it means."""
 
-    max_draws: int | None
+    max_draws: MaxDraws
     n_threads: int | None
     progress: bool | None
+
+
+def draws_per_chain(max_draws: MaxDraws, enough: int, n_chains: int, n_draws: int) -> int:
+    """Return how many of the ``n_draws`` of each chain are used, at least one; ``enough`` in all is "auto".
+
+    >>> [draws_per_chain(max_draws, 20, 4, 25) for max_draws in ("auto", None, 40, 3)]
+    [5, 25, 10, 1]
+    """
+    if max_draws is None:
+        return n_draws
+    if isinstance(max_draws, str) and max_draws != "auto":
+        raise InputError(f"max_draws must be a whole number, 'auto', or None for all, but it is {max_draws!r}.")
+    if max_draws != "auto" and max_draws < 1:
+        raise InputError(f"max_draws must be at least 1, or None for all, but it is {max_draws}.")
+    return min(max((enough if max_draws == "auto" else max_draws) // n_chains, 1), n_draws)
 
 
 class Predictions(NamedTuple):

@@ -16,7 +16,7 @@ from bmcd.clicks.table import Clicks
 from bmcd.clusters.matching import ClusterNames
 from bmcd.errors import InputError
 from bmcd.mallows.latent.scan import shared_tables
-from bmcd.prediction.answers import Options
+from bmcd.prediction.answers import MaxDraws, Options, draws_per_chain
 from bmcd.sampling import diagnostics
 from bmcd.sampling.draws import ChainDraws, Draws
 from bmcd.sampling.exact.marginals import marginals_of_draw, replicated_counts
@@ -72,11 +72,11 @@ def taste_tree(draws: TasteDraws, order: NDArray[np.int64], clicks: Clicks, user
     return _for_this_arviz(tree)
 
 
-def _spaced(draws: ChainDraws, max_draws: int | None) -> NDArray[np.int64]:
+def _spaced(draws: ChainDraws, max_draws: MaxDraws) -> NDArray[np.int64]:
     """Return which draws of each chain to take: about ``max_draws`` over all chains, evenly spaced."""
-    if max_draws is not None and max_draws < draws.n_chains:
+    if isinstance(max_draws, int) and max_draws < draws.n_chains:
         raise InputError(f"max_draws must be at least one of each of {draws.n_chains} chains, or None for all.")
-    number = draws.n_draws if max_draws is None else min(max_draws // draws.n_chains, draws.n_draws)
+    number = draws_per_chain(max_draws, draws.n_draws * draws.n_chains, draws.n_chains, draws.n_draws)
     return np.linspace(0, draws.n_draws - 1, number).round().astype(np.int64)
 
 

@@ -11,7 +11,7 @@ from bmcd.clicks.table import Clicks
 from bmcd.clusters.matching import ClusterNames, name_clusters
 from bmcd.clusters.summary import ClusterSummaries, summarise_clusters
 from bmcd.errors import InputError
-from bmcd.prediction.answers import Answers, Floats, Options, Predictions
+from bmcd.prediction.answers import Answers, Floats, MaxDraws, Options, Predictions
 from bmcd.prediction.predictor import Predictor, count_predictions
 from bmcd.sampling.diagnostics import Verdict, verdict
 from bmcd.sampling.draws import Draws
@@ -38,7 +38,7 @@ class MixtureAnswers(Answers):
         """Return what each cluster is like, without names."""
         return self.once("clusters", lambda: summarise_clusters(self.draws, self.names(), self.clicks))
 
-    def predictor(self, max_draws: int | None) -> Predictor:
+    def predictor(self, max_draws: MaxDraws) -> Predictor:
         """Return the draws made ready."""
         return self.once(("predictor", max_draws), lambda: Predictor(self.draws, max_draws))
 

@@ -11,9 +11,8 @@ from scipy import sparse
 
 from bmcd.clicks.table import Clicks
 from bmcd.clusters.summary import ClusterSummaries, Groups, summarise_groups
-from bmcd.prediction.answers import Answers, Floats, Options, Predictions
+from bmcd.prediction.answers import Answers, Floats, MaxDraws, Options, Predictions
 from bmcd.prediction.explanation import TasteContribution
-from bmcd.prediction.predictor import DRAWS
 from bmcd.prediction.taste_predictor import TastePredictor
 from bmcd.prediction.taste_verdict import judge_tastes
 from bmcd.sampling.diagnostics import Verdict
@@ -30,9 +29,9 @@ class TasteAnswers(Answers):
 
     def verdict(self) -> Verdict:
         """Return whether other or longer chains would change the probabilities, in words."""
-        return self.once("verdict", lambda: judge_tastes(self.draws, self.predictor(DRAWS), self.clicks))
+        return self.once("verdict", lambda: judge_tastes(self.draws, self.predictor("auto"), self.clicks))
 
-    def predictor(self, max_draws: int | None) -> TastePredictor:
+    def predictor(self, max_draws: MaxDraws) -> TastePredictor:
         """Return the draws made ready."""
         return self.once(("predictor", max_draws), lambda: TastePredictor(self.draws, max_draws))
 
@@ -60,7 +59,7 @@ class TasteAnswers(Answers):
                 show(int(block[-1]) + 1)
 
     def contributions(
-        self, matrix: sparse.csr_array[Any], column: int, probability: float, max_draws: int | None
+        self, matrix: sparse.csr_array[Any], column: int, probability: float, max_draws: MaxDraws
     ) -> tuple[TasteContribution, ...]:
         """Return what each taste adds to the probability of an item for the one user of ``matrix``."""
         predictor, order = self.predictor(max_draws), self.order()
@@ -86,7 +85,7 @@ class TasteAnswers(Answers):
         visits = draws.visits_per_taste[best][:, order]
         users = np.zeros(draws.n_tastes)
         if self.clicks.n_users:
-            users = self.predictor(DRAWS).memberships(self.clicks.matrix).sum(axis=0)[order]
+            users = self.predictor("auto").memberships(self.clicks.matrix).sum(axis=0)[order]
         groups = Groups(
             "taste",
             draws.alpha[best][None, :, order],

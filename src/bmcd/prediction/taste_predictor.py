@@ -16,7 +16,7 @@ from scipy import sparse
 
 from bmcd.errors import InputError
 from bmcd.mallows.latent.scan import REORDER
-from bmcd.prediction.answers import Predictions
+from bmcd.prediction.answers import MaxDraws, Predictions, draws_per_chain
 from bmcd.prediction.race import race_corrected
 from bmcd.sampling.tastes.draws import TasteDraws
 from bmcd.sampling.tastes.fold_in import arrival_rates_by_taste, expected_visits
@@ -26,6 +26,8 @@ Floats = NDArray[np.float64]
 
 # Batches of draws of a chain, from which Monte Carlo standard errors are taken where there is one chain only.
 BATCHES = 4
+# Draws used, over all chains, unless the caller says otherwise.
+ENOUGH = 40
 # Users in one block, and numbers in the arrays of a block.
 BLOCK, BLOCK_SIZE = 512, 2**20
 # Users that a thread takes at a time.
@@ -122,19 +124,16 @@ def shares_of_users(user_start, user_items, q, a, b, out):
 class TastePredictor:
     """Draws of the tastes, made ready to answer for anybody's clicks.
 
-    Of the draws of every chain an equal number is used, evenly spaced, about ``max_draws`` in all (None: all), at
-    least one of each chain. The Monte Carlo standard error is that between the means of the chains, which sit in
-    different modes; with one chain it is that between batches of its draws.
+    Of the draws of every chain an equal number is used, evenly spaced, about ``max_draws`` in all ("auto": ENOUGH,
+    None: all), at least one of each chain. The Monte Carlo standard error is that between the means of the chains,
+    which sit in different modes; with one chain it is that between batches of its draws.
 
     The answer for a user depends on nobody else's clicks, and the number of threads changes no digit.
     """
 
-    def __init__(self, draws: TasteDraws, max_draws: int | None) -> None:
-        if max_draws is not None and max_draws < 1:
-            raise InputError(f"max_draws must be at least 1, or None for all, but it is {max_draws}.")
+    def __init__(self, draws: TasteDraws, max_draws: MaxDraws) -> None:
         self.n_chains, self.n_items = draws.n_chains, draws.problem.n_items
-        per_chain = draws.n_draws if max_draws is None else max(max_draws // self.n_chains, 1)
-        per_chain = min(per_chain, draws.n_draws)
+        per_chain = draws_per_chain(max_draws, ENOUGH, self.n_chains, draws.n_draws)
         # The last draw is always among them.
         chosen = draws.n_draws - 1 - np.linspace(0, draws.n_draws - 1, per_chain).round().astype(int)[::-1]
         pairs = [(chain, int(draw)) for chain in range(self.n_chains) for draw in chosen]

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from bmcd.clicks.table import Clicks
 from bmcd.errors import InputError
 from bmcd.models.load import Model, sampled_models
-from bmcd.prediction.predictor import DRAWS
+from bmcd.prediction.answers import MaxDraws
 from bmcd.prediction.top_k import Lists
 
 N_EXAMPLES = 12
@@ -53,7 +53,7 @@ def choose_example_users(
         rows = list(dict.fromkeys(wanted.tolist()))
         if not rows:
             raise InputError("users is empty. Leave it out to have examples chosen, or name at least one.")
-    weights = _memberships(model, clicks, rows, DRAWS)
+    weights = _memberships(model, clicks, rows, "auto")
     kept_aside = {} if test is None else _columns_by_row(clicks, test)
     examples = []
     for place, row in enumerate(rows):
@@ -86,7 +86,7 @@ def _spread_rows(model: Model, clicks: Clicks, lists: Lists) -> list[int]:
     return chosen
 
 
-def _memberships(model: Model, clicks: Clicks, rows: list[int], max_draws: int) -> NDArray[np.float64] | None:
+def _memberships(model: Model, clicks: Clicks, rows: list[int], max_draws: MaxDraws) -> NDArray[np.float64] | None:
     """Return P(cluster) of the users in these rows; None without clusters, and for distances that only count."""
     grouping = next(iter(sampled_models(model).values()), None)
     options = {} if grouping is None else grouping.draws_.problem.options

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from bmcd.errors import InputError, InputTypeError
 from bmcd.models.bmcd import BMCD
 from bmcd.models.load import Model, load, sampled_models
-from bmcd.prediction.predictor import DRAWS
+from bmcd.prediction.answers import MaxDraws
 from bmcd.prediction.top_k import check_k
 from bmcd.spark.frames import check_frame, one_row_a_user, without_pandas_warning
 from bmcd.spark.shipping import on_worker, ship_model
@@ -26,7 +26,7 @@ def recommend(
     items: Iterable[Any] | None = None,
     min_probability: float | None = None,
     unknown: Literal["error", "ignore"] = "error",
-    max_draws: int | None = DRAWS,
+    max_draws: MaxDraws = "auto",
     partitions: int | None = None,
 ) -> Any:
     """Return a lazy Spark frame of recommendations for everybody who has clicks in a Spark frame.
@@ -69,7 +69,7 @@ def recommend(
     _check_strangers(opened, model)
     kind = _item_type(opened, dict(frame.dtypes)[item], item)
     options = {"items": wanted, "min_probability": min_probability, "unknown": unknown}
-    options |= {} if max_draws == DRAWS else {"max_draws": max_draws}
+    options |= {} if max_draws == "auto" else {"max_draws": max_draws}
     rows = one_row_a_user(frame, user, item, partitions)
     title = "title string, " if opened.clicks_.titles is not None else ""
     schema = f"user {dict(rows.dtypes)['user']}, item {kind}, {title}rank bigint, probability double, mcse double"

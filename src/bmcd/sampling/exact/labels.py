@@ -29,6 +29,12 @@ def power_of(count):
 
 
 @numba.njit(cache=True, nogil=True)
+def clicks_at(power, n_items):
+    """Return the click count that stands for those near a power of GRID."""
+    return min(max(round(GRID**power), 1), n_items - 1)
+
+
+@numba.njit(cache=True, nogil=True)
 def score_table(power, shared, cluster, work, log_odds):
     """Set log_odds[t] to what a click on consensus position t + 1 adds to the score; return the score of no click.
 
@@ -36,7 +42,7 @@ def score_table(power, shared, cluster, work, log_odds):
     probability that it is among the best so many of a ranking from the cluster.
     """
     n = shared.gaps.size
-    top_probabilities_user(np.empty(0, np.int64), min(max(round(GRID**power), 1), n - 1), shared, cluster, work)
+    top_probabilities_user(np.empty(0, np.int64), clicks_at(power, n), shared, cluster, work)
     base = 0.0
     for t in range(n):
         p = min(max(work.probability[t], TINY), 1.0 - TINY)
