@@ -1,4 +1,4 @@
-"""`python -m experiments`: the command line of the two studies."""
+"""`python -m experiments`: the command line of the studies."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from experiments.tasks import StudyError
 
 
 class Studies(Commands):
-    """Both studies, whose errors are reported as those of `bmcd`."""
+    """The studies, whose errors are reported as those of `bmcd`."""
 
     def invoke(self, ctx: Any) -> Any:
         """Run a study."""
@@ -104,10 +104,39 @@ def case_study(
     _reproduce(study, output, workers, as_json)
 
 
+@app.command("pseudo_mallows", epilog="Example: python -m experiments pseudo_mallows -o pseudo_mallows")
+def pseudo_mallows(
+    output: Output = Path("bmcd-pseudo-mallows"),
+    quick: Quick = False,
+    workers: Workers = None,
+    as_json: AsJson = False,
+) -> None:
+    """Compare Pseudo-Mallows, the fast method that the paper announces, with the exact sampler and the paper's.
+
+    It takes about 15 minutes on two cores.
+    """
+    from experiments.pseudo_mallows.study import PseudoStudy
+
+    _reproduce(PseudoStudy(quick=quick), output, workers, as_json)
+
+
+@app.command(epilog="Example: python -m experiments modes -o modes")
+def modes(
+    output: Output = Path("bmcd-modes"), quick: Quick = False, workers: Workers = None, as_json: AsJson = False
+) -> None:
+    """Compare plain chains with chains that exchange clusters, or split and merge them, on real clicks.
+
+    It takes about 8 minutes on two cores.
+    """
+    from experiments.modes.study import ModesStudy
+
+    _reproduce(ModesStudy(quick=quick), output, workers, as_json)
+
+
 def _reproduce(study: Study, folder: Path, workers: int | None, as_json: bool) -> None:
     page = study.reproduce(folder, n_workers=workers)
     if as_json:
-        files = [path for name in ("tables", "figures") for path in sorted((folder / name).iterdir())]
+        files = [path for name in ("tables", "figures") for path in sorted((folder / name).glob("*"))]
         print_json({"page": page, "files": files})
     else:
         say(f"Tables and figures: {page}")
