@@ -8,6 +8,7 @@ import os
 import signal
 import sys
 import time
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
@@ -17,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from bmcd import __version__
+from bmcd.errors import FitWarning
 from bmcd.system.files import write_file
 from bmcd.system.threads import LIMIT, thread_count
 
@@ -115,9 +117,13 @@ def read_result(task: Task, folder: Path) -> Result | None:
 
 
 def run_task(task: Task, folder: Path) -> Result:
-    """Run a task with one thread, write its result into the folder, and return it as it will be read again."""
+    """Run a task with one thread, write its result into the folder, and return it as it will be read again.
+
+    Warnings that chains are short are not shown: they are meant to be, and the pages say what came of it.
+    """
     start, cpu_start = time.monotonic(), time.process_time()
-    with _one_thread():
+    with _one_thread(), warnings.catch_warnings():
+        warnings.simplefilter("ignore", FitWarning)
         result = task.function(**task.arguments)
     seconds, cpu_seconds = time.monotonic() - start, time.process_time() - cpu_start
     times = {"seconds": round(seconds, 2), "cpu_seconds": round(cpu_seconds, 2)}

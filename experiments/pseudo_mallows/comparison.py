@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -11,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 import bmcd
-from bmcd.errors import FitWarning
 from bmcd.testing import example_clicks
 from experiments.case_study.data import DataSet, prepare
 from experiments.lists import recommend
@@ -80,9 +78,7 @@ def _measure(
         began = time.process_time()
         fit_seed = seed + OTHER_SEED if form.name.endswith("another seed") else seed
         counted = {"count_k": list_lengths} if form.settings.get("by_counts") else {}
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", FitWarning)  # short chains are meant to be short
-            model = form.model(n_clusters).fit(clicks, **form.sampling, **counted, seed=fit_seed, **IN_A_TASK)
+        model = form.model(n_clusters).fit(clicks, **form.sampling, **counted, seed=fit_seed, **IN_A_TASK)
         measured: Result = {"fit_seconds": time.process_time() - began}
         for k in list_lengths:
             began = time.process_time()
@@ -106,11 +102,9 @@ def _measure(
 
 def _compile(forms: Sequence[Form]) -> None:
     """Fit every method once, so that no time is taken for compiling it."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", FitWarning)
-        for form in {form.method: form for form in forms}.values():
-            model = form.model(2).fit(example_clicks(), chains=1, warmup=1, draws=1, **IN_A_TASK)
-            next(iter(model.prediction_blocks(5, **IN_A_TASK)))
+    for form in {form.method: form for form in forms}.values():
+        model = form.model(2).fit(example_clicks(), chains=1, warmup=1, draws=1, **IN_A_TASK)
+        next(iter(model.prediction_blocks(5, **IN_A_TASK)))
 
 
 def mean_variation(probability: Floats, other: Floats) -> float:

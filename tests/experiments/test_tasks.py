@@ -6,12 +6,14 @@ import signal
 import subprocess
 import sys
 import time
+import warnings
 from pathlib import Path
 
 import pytest
 from experiments.tasks import StudyError, Task, run_tasks
 from threadpoolctl import threadpool_info
 
+import bmcd.errors
 from bmcd.system.threads import thread_count
 
 
@@ -28,6 +30,11 @@ def fail(x):
 
 def die():
     os.kill(os.getpid(), signal.SIGKILL)
+
+
+def warn_of(kind):
+    warnings.warn("chains are short", getattr(bmcd.errors, kind), stacklevel=1)
+    return {}
 
 
 def wait(seconds):
@@ -122,6 +129,14 @@ def test_a_result_that_is_no_number_is_an_error_not_a_broken_file(tmp_path):
     with pytest.raises(StudyError, match="ValueError"):
         run_tasks([Task("nan", dict, {"x": float("nan")})], tmp_path, n_workers=1)
     assert not list(tmp_path.iterdir())
+
+
+def test_of_warnings_only_those_about_short_chains_are_not_shown(tmp_path):
+    with warnings.catch_warnings(record=True) as shown:
+        warnings.simplefilter("always")
+        for kind in ("ConvergenceWarning", "BmcdWarning"):
+            run_tasks([Task(kind, warn_of, {"kind": kind})], tmp_path, n_workers=1)
+    assert [warning.category.__name__ for warning in shown] == ["BmcdWarning"]
 
 
 def test_names_must_differ(tmp_path):
