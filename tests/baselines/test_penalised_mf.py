@@ -40,7 +40,8 @@ def slow_factors(matrix, others, alpha, regularization, cell_penalty):
 def test_rounds_are_those_of_the_slow_loop(seed, factors, alpha, regularization, penalty):
     rng = np.random.default_rng(seed)
     matrix = (rng.random((rng.integers(2, 12), rng.integers(2, 9))) < 0.4).astype(float)
-    popularity = matrix.sum(axis=0) / max(matrix.sum(axis=0).mean(), 1e-9)
+    matrix[0, 0] = 1.0  # somebody clicks something
+    popularity = matrix.sum(axis=0) / matrix.sum(axis=0).mean()
     cells = penalty * np.broadcast_to(popularity, matrix.shape)
     start = np.random.default_rng(seed).normal(size=(matrix.shape[1], factors))
     v = start / np.linalg.norm(start, axis=1, keepdims=True)
