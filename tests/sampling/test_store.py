@@ -311,6 +311,23 @@ def test_a_folder_that_cannot_be_written_to(tmp_path):
         write(tmp_path / "file" / "run.ckpt", HEADER, ARRAYS)
 
 
+def test_a_file_that_another_run_replaces_while_it_is_kept_is_no_error(path, monkeypatch):
+    write_checkpoint(path, numbered(1), {"a": np.full(10, 1.0)}, keep_previous=True)
+    link, refused = os.link, []
+
+    def gone_once(source, target):  # what Linux says if the file is renamed over between look-up and link
+        if not refused:
+            refused.append(source)
+            raise FileNotFoundError(source)
+        link(source, target)
+
+    monkeypatch.setattr(os, "link", gone_once)
+    write_checkpoint(path, numbered(2), {"a": np.full(10, 2.0)}, keep_previous=True)
+    assert refused
+    assert sorted(os.listdir(path.parent)) == ["run.ckpt", "run.ckpt.1"]
+    assert read_checkpoint(path).arrays["a"][0] == 2.0
+
+
 def test_two_runs_at_one_path_by_mistake_never_leave_a_broken_file(path):
     def keep_writing(n):
         for _ in range(30):

@@ -160,11 +160,19 @@ def _renamed_when_whole(path: Path, keep_previous: bool) -> Iterator[BinaryIO]:
 def _keep(path: Path, older: Path) -> None:
     """Give the file a second name, so that there is never a moment without ``path``."""
     second = older.with_name(f"{path.name}.{secrets.token_hex(8)}.tmp")
-    try:
-        os.link(path, second)
-    except OSError:  # a file system without hard links
-        os.replace(path, older)
-        return
+    while True:
+        try:
+            os.link(path, second)
+            break
+        except (
+            FileNotFoundError
+        ):  # another run renamed its file over this one just now: keep that one
+            if not path.exists():
+                return
+        except OSError:  # a file system without hard links
+            with contextlib.suppress(FileNotFoundError):  # another run has kept it
+                os.replace(path, older)
+            return
     try:
         os.replace(second, older)
     finally:  # renaming does nothing if both names are the same file already, as after a kill just here
