@@ -164,9 +164,7 @@ def _keep(path: Path, older: Path) -> None:
         try:
             os.link(path, second)
             break
-        except (
-            FileNotFoundError
-        ):  # another run renamed its file over this one just now: keep that one
+        except FileNotFoundError:  # another run renamed its file over this one just now: keep that one
             if not path.exists():
                 return
         except OSError:  # a file system without hard links
