@@ -9,6 +9,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from bmcd import Clicks, ClicksError, load_dataset, read_clicks
 
 
@@ -89,6 +91,5 @@ def prepare(data: DataSet) -> PreparedClicks:
     kept = kept.at_least(data.at_least)
     if data.n_users is not None:
         history = (*kept.history, f"kept the first {data.n_users} of {kept.n_users} users")
-        first = slice(data.n_users)
-        kept = replace(kept, users=kept.users[first], matrix=kept.matrix[first], history=history)
+        kept = replace(kept.of_users(np.arange(min(data.n_users, kept.n_users))), history=history)
     return PreparedClicks(kept, *kept.hold_out(data.remove, data.seed))

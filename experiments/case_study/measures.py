@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 import bmcd
-from bmcd.clusters.held_out_users import log_likelihood_by_draw, log_mean, split_users
+from bmcd.clicks.splitting import split_at_random_users
+from bmcd.clusters.held_out_users import log_likelihood_by_draw, log_mean
 from bmcd.clusters.matching import name_clusters
 from bmcd.evaluation import Evaluation
 from bmcd.evaluation.metrics import popularity_order
@@ -53,7 +54,7 @@ def kmeans_curve(data: Mapping[str, Any], candidates: Sequence[int]) -> Result:
 def score_clusters(data: Mapping[str, Any], n_clusters: int, *, holdout: float, sampling: Sampling) -> Result:
     """Score a candidate of `choose_n_clusters`: the log-likelihood of each held-out user, by chain."""
     data_set = DataSet(**data)
-    fitted_to, held_out = split_users(prepare(data_set).train, holdout, data_set.seed)
+    fitted_to, held_out = split_at_random_users(prepare(data_set).train, holdout, data_set.seed)
     draws = sample_posterior(fitted_to, n_clusters, Run(**sampling, seed=data_set.seed, **IN_A_TASK))
     by_chain = log_mean(log_likelihood_by_draw(held_out, draws), axis=2)
     return {"by_chain": by_chain.round(6).tolist(), "within": draws.within_distance.round(1).tolist()}

@@ -8,8 +8,8 @@ __version__ = "0.2.0"
 if TYPE_CHECKING:
     from bmcd import baselines, errors, evaluation, exposure, mallows, plots, spark, testing
     from bmcd.clicks.datasets import load_dataset
+    from bmcd.clicks.log import Clicks, ClicksError
     from bmcd.clicks.reading import read_clicks
-    from bmcd.clicks.table import Clicks, ClicksError
     from bmcd.clusters.choose import choose_n_clusters
     from bmcd.evaluation.compare import compare
     from bmcd.evaluation.evaluate import evaluate
@@ -63,8 +63,8 @@ __all__ = [
 _HOME = {
     "BMCD": "bmcd.models.bmcd",
     "Blend": "bmcd.models.blend",
-    "Clicks": "bmcd.clicks.table",
-    "ClicksError": "bmcd.clicks.table",
+    "Clicks": "bmcd.clicks.log",
+    "ClicksError": "bmcd.clicks.log",
     "Priors": "bmcd.sampling.priors",
     "Simulation": "bmcd.simulation",
     "TastePriors": "bmcd.sampling.tastes.priors",

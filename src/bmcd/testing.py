@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from bmcd.clicks.table import Clicks
+from bmcd.clicks.log import Clicks
 from bmcd.errors import ContractError, FitWarning, ShortListWarning
 
 __all__ = ["ContractError", "check_recommender", "example_clicks"]

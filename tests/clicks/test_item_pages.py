@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from bmcd.clicks.item_pages import is_safe, read_item_pages
-from bmcd.clicks.table import Clicks
+from bmcd.clicks.log import Clicks
 from bmcd.errors import ClicksError
 
 ROWS = {

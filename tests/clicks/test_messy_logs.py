@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bmcd.clicks.decoding import CHUNK
+from bmcd.clicks.log import Clicks
 from bmcd.clicks.reading import read_clicks
-from bmcd.clicks.table import Clicks
 from bmcd.errors import ClicksError, Message, Option
 
 CLICKS = Clicks.from_matrix([[1, 1], [1, 0]], users=["zoé", "bob"], items=[7, 9])

@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bmcd.clicks.decoding import CHUNK
+from bmcd.clicks.log import Clicks
 from bmcd.clicks.reading import read_clicks
-from bmcd.clicks.table import Clicks
 from bmcd.errors import ClicksError
 
 GOOD = b"user,item\nann,7\nbob,7\nann,9\n"

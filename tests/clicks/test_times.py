@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from bmcd.clicks import text_rows
 from bmcd.clicks.histories import clicks_of_histories
+from bmcd.clicks.log import Clicks
 from bmcd.clicks.reading import read_clicks
-from bmcd.clicks.table import Clicks
 from bmcd.errors import ClicksError
 
 DAYS = pd.to_datetime(

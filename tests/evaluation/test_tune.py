@@ -6,7 +6,8 @@ import pytest
 
 import bmcd
 from bmcd.baselines import EASE, Diffusion, ItemKNN, Popularity
-from bmcd.evaluation.tune import Tuning, click_folds, tune
+from bmcd.clicks.splitting import folds as click_folds
+from bmcd.evaluation.tune import Tuning, tune
 from bmcd.testing import example_clicks
 
 

@@ -5,7 +5,8 @@ import pandas as pd
 import pytest
 
 from bmcd import Clicks
-from bmcd.prediction.top_k import Lists, best_items, order_of_ids, recommendation_frame
+from bmcd.clicks.ids import id_ranks
+from bmcd.prediction.top_k import Lists, best_items, recommendation_frame
 
 
 @pytest.fixture(autouse=True)
@@ -66,7 +67,7 @@ class FixedScores:
 
     def recommend(self, k=10):
         clicks = self.fitted_to
-        items = best_items(self.score, ~clicks.matrix.toarray(), k, order_of_ids(clicks.items))
+        items = best_items(self.score, ~clicks.matrix.toarray(), k, id_ranks(clicks.items))
         values = {"score": np.take_along_axis(self.score, items, axis=1)}
         return recommendation_frame(clicks.users, Lists(items, values), clicks)
 

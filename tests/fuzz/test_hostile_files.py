@@ -16,8 +16,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from bmcd.clicks.log import Clicks
 from bmcd.clicks.reading import read_clicks
-from bmcd.clicks.table import Clicks
 from bmcd.errors import ClicksError
 
 BATCHES = 10

@@ -9,7 +9,7 @@ import pytest
 import bmcd
 from bmcd import testing
 from bmcd.baselines import EASE, ItemKNN, Popularity, UserKNN
-from bmcd.clicks.folds import click_folds
+from bmcd.clicks.splitting import folds as click_folds
 from bmcd.errors import BlendError, InputError, StoreError
 
 SHORT = {"draws": 2, "warmup": 8, "thin": 1}

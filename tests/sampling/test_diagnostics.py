@@ -5,7 +5,7 @@ import sys
 import numpy as np
 import pytest
 
-from bmcd.clicks.table import Clicks
+from bmcd.clicks.log import Clicks
 from bmcd.sampling.diagnostics import Verdict, quantities, rows, table, to_arviz, verdict
 from bmcd.sampling.draws import Draws
 from bmcd.sampling.probed import probed_pairs

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bmcd.clicks.table import Clicks
+from bmcd.clicks.log import Clicks
 from bmcd.errors import StoreError, StoreWarning, TimeBudgetError
 from bmcd.sampling import chain_progress as progress_module
 from bmcd.sampling import checkpoint as checkpoint_module

@@ -14,7 +14,7 @@ import httpx
 import pytest
 
 import bmcd
-from bmcd.clicks.table import Clicks
+from bmcd.clicks.log import Clicks
 from bmcd.serve.app import Service
 from bmcd.serve.served_model import ServedModel
 from bmcd.serve.settings import Settings

@@ -13,7 +13,7 @@ from scipy.special import digamma
 
 import bmcd.system.compiling  # noqa: F401  (must stand before the first kernel)
 from bmcd.baselines.rival import Floats, Matrix, Rival, check_count, check_number
-from bmcd.clicks.table import Clicks
+from bmcd.clicks.log import Clicks
 from bmcd.prediction.race import race_rows
 from bmcd.prediction.top_k import check_k, clicked_mask
 

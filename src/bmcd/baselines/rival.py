@@ -12,9 +12,10 @@ from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
-from bmcd.clicks.table import Clicks
+from bmcd.clicks.ids import id_ranks
+from bmcd.clicks.log import Clicks
 from bmcd.errors import InputError
-from bmcd.prediction.top_k import Lists, best_items, check_k, clicked_mask, order_of_ids, recommendation_frame
+from bmcd.prediction.top_k import Lists, best_items, check_k, clicked_mask, recommendation_frame
 
 Floats = NDArray[np.float64]
 Matrix: TypeAlias = "sparse.csr_array[Any]"  # in quotes: before SciPy 1.14 it takes no parameters when it runs
@@ -74,7 +75,7 @@ class Rival(BaseEstimator, ABC):  # type: ignore[misc]
         # Numbers, because the methods count clicks, and sums of booleans would be booleans.
         self._clicked: Matrix = clicks.matrix.astype(np.float64)
         self._popularity: Floats = clicks.per_item.astype(np.float64)
-        self._user_order, self._item_order = order_of_ids(clicks.users), order_of_ids(clicks.items)
+        self._user_order, self._item_order = id_ranks(clicks.users), id_ranks(clicks.items)
 
     def scores_for(self, people: Clicks) -> Floats:
         """Return the scores of anybody with clicks on the items it was fitted to, people x items.

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from bmcd.blending.features import Scale, Scores
 from bmcd.blending.parts import part_scores
 from bmcd.blending.rule import Rule
-from bmcd.clicks.table import Clicks
+from bmcd.clicks.log import Clicks
 from bmcd.clusters.summary import ClusterSummaries
 from bmcd.errors import InputError, Message
 from bmcd.prediction.answers import Answers, Floats, Options, Predictions

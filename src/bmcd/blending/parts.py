@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bmcd.blending.features import Scores
-from bmcd.clicks.table import Clicks
+from bmcd.clicks.log import Clicks
 from bmcd.errors import InputError
 
 Floats = NDArray[np.float64]

@@ -11,7 +11,7 @@ from bmcd.cli.names import Distance, PartName
 from bmcd.cli.output import plain, rows_of
 
 if TYPE_CHECKING:
-    from bmcd.clicks.table import Clicks
+    from bmcd.clicks.log import Clicks
 
 PARTS, FOLDS = f"{PartName.tastes},{PartName.ease}", 5
 # What is tried for EASE, which is good only with the right one: by cross-validation over the training clicks.

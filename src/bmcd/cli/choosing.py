@@ -12,7 +12,7 @@ from bmcd.cli.output import plain, rows_of
 from bmcd.system.files import write_json
 
 if TYPE_CHECKING:
-    from bmcd.clicks.table import Clicks
+    from bmcd.clicks.log import Clicks
     from bmcd.clusters.choice import ClusterChoice
 
 

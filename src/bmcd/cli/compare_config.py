@@ -34,7 +34,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from bmcd.clicks.table import Clicks
+from bmcd.clicks.log import Clicks
 from bmcd.errors import ConfigError
 from bmcd.evaluation.compare import Comparison, compare
 from bmcd.evaluation.comparison_folder import config_of

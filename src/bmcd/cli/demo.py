@@ -16,7 +16,7 @@ from bmcd.errors import FitWarning, OutputError
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from bmcd.clicks.table import Clicks
+    from bmcd.clicks.log import Clicks
     from bmcd.evaluation.compare import Comparison
 
 HELD_OUT = 5

@@ -35,7 +35,7 @@ from bmcd.cli.output import MODELS, check_output, complain, plain, print_json, s
 from bmcd.errors import FitWarning, Interrupted
 
 if TYPE_CHECKING:
-    from bmcd.clicks.table import Clicks
+    from bmcd.clicks.log import Clicks
 
 # Where an option stands in --help, beside those of the data.
 MODEL, RUN = "Model", "Run"

@@ -13,7 +13,7 @@ from bmcd.errors import ClicksError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from bmcd.clicks.table import Clicks
+    from bmcd.clicks.log import Clicks
 
 
 def own_ids(wanted: list[str], known: NDArray[Any], what: str, hint: str) -> list[Any]:
@@ -49,7 +49,7 @@ def as_known(test: Clicks, known: Clicks, ignore_unknown: bool) -> Clicks:
 def _only_known(test: Clicks, known: Clicks) -> Clicks:
     """The test clicks whose user and item the model knows; it says how many others there are."""
     from bmcd.clicks.ids import texts_of
-    from bmcd.clicks.table import Clicks
+    from bmcd.clicks.log import Clicks
 
     texts = [texts_of(ids) for ids in (known.users, known.items)]
     is_known = [

@@ -11,7 +11,7 @@ import typer
 from bmcd.cli.output import complain
 
 if TYPE_CHECKING:
-    from bmcd.clicks.table import Clicks
+    from bmcd.clicks.log import Clicks
 
 DATA = "Data"
 

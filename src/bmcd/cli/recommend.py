@@ -27,7 +27,7 @@ from bmcd.errors import InputError
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from bmcd.clicks.table import Clicks
+    from bmcd.clicks.log import Clicks
     from bmcd.models.load import Model
 
 # Users whose recommendations are in memory at a time, when they go to a file.

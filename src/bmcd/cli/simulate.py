@@ -12,7 +12,7 @@ from bmcd.cli.output import TABLES, check_output, open_table, print_json, say, w
 from bmcd.system.progress import counting
 
 if TYPE_CHECKING:
-    from bmcd.clicks.table import Clicks
+    from bmcd.clicks.log import Clicks
     from bmcd.sampling.tastes.simulation import TasteSimulation
     from bmcd.simulation import Simulation
 

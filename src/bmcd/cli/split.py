@@ -27,7 +27,7 @@ from bmcd.cli.log_files import (
 from bmcd.cli.output import check_output, print_json, say, write_frames
 
 if TYPE_CHECKING:
-    from bmcd.clicks.table import Clicks
+    from bmcd.clicks.log import Clicks
 
 READABLE = (".csv", ".parquet")  # what `bmcd fit` can read again
 

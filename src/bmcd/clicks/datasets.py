@@ -5,9 +5,10 @@ from __future__ import annotations
 from contextlib import ExitStack
 from dataclasses import replace
 from importlib import resources
+from typing import Literal
 
+from bmcd.clicks.log import Clicks
 from bmcd.clicks.reading import read_clicks
-from bmcd.clicks.table import Clicks
 from bmcd.errors import ClicksError
 
 __all__ = ["load_dataset"]
@@ -20,7 +21,7 @@ TEST_USER_SHIFT = 100_000
 def load_dataset(name: str) -> Clicks:
     """Load bundled clicks with titles: "eshop", "msweb" or "msweb-all".
 
-    * "eshop": 24,026 visits to a shop for maternity clothing, 217 products, 148,345 clicks.
+    * "eshop": 24,026 visits to a shop for maternity clothing, 217 products, 148,345 clicks, in click order.
     * "msweb": the 32,711 people of the train file of the Microsoft web data, 285 areas of the site, 98,654
       clicks. This file alone gives the published counts of 4,127 people with at least 6 clicks on the 200
       most clicked areas and 301 with at least 13; with the test file they are 4,777 and 351.
@@ -31,7 +32,7 @@ def load_dataset(name: str) -> Clicks:
     Clicks(2,877 users x 200 items, 61,363 clicks)
     """
     if name == "eshop":
-        return _read("eshop_clicks.csv.gz", "eshop_items.csv", user="session", title="label")
+        return _read("eshop_clicks.csv.gz", "eshop_items.csv", user="session", title="label", order="rows")
     if name not in DATASETS:
         raise ClicksError(f"there is no data set {name!r}; there are {', '.join(map(repr, DATASETS))}.")
     train = _read("msweb_clicks_train.csv.gz", "msweb_items.csv")
@@ -45,10 +46,12 @@ def load_dataset(name: str) -> Clicks:
     return replace(clicks, history=(f"added {TEST_USER_SHIFT} to the ids of the users of the test file",))
 
 
-def _read(clicks: str, titles: str, *, user: str = "user", title: str = "title") -> Clicks:
+def _read(
+    clicks: str, titles: str, *, user: str = "user", title: str = "title", order: Literal["rows", "none"] = "none"
+) -> Clicks:
     with ExitStack() as stack:
         data = resources.files("bmcd") / "data"
         paths = [stack.enter_context(resources.as_file(data / file)) for file in (clicks, titles)]
-        read = read_clicks(paths[0], user=user, titles=paths[1], title=title)
+        read = read_clicks(paths[0], user=user, titles=paths[1], title=title, order=order)
     # All that happened is that some items of the table were never clicked, which is no news to the caller.
     return replace(read, history=())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -11,8 +12,8 @@ from scipy import sparse
 
 from bmcd.clicks.ids import Missing, check_missing, encode, how_to_drop, strip
 from bmcd.clicks.rows import Rows
-from bmcd.clicks.times import BadTimeError, absent_times, times_of_column
-from bmcd.errors import ClicksError, Message
+from bmcd.clicks.times import BadTimeError, Order, absent_times, times_of_column, to_clock
+from bmcd.errors import ClicksError, Message, Option
 from bmcd.system.text import listed, shown
 
 Library = Literal["pandas", "polars", "pyarrow"]
@@ -25,9 +26,12 @@ def rows_of_frame(
     time_column: str | None = None,
     title_column: str | None = None,
     missing: Missing = "error",
+    order: str | None = None,
+    session_column: str | None = None,
 ) -> Rows:
     """Return the rows of a log that is a pandas, polars or Arrow table."""
     check_missing(missing)
+    time_column, found = order_of_log(order, time_column, column_names(frame), (user, item))
     have, wanted = column_names(frame), {"user": user, "item": item}
     if strange := [name for name in wanted.values() if name not in have]:
         call = ", ".join(f"{what}={(name if name in have else '...')!r}" for what, name in wanted.items())
@@ -44,7 +48,34 @@ def rows_of_frame(
     titles = None
     if title_column is not None:
         titles = strip(encode(columns(frame, title_column)[0], title_column, "drop"))
-    return Rows(users, items, times, titles)
+    sessions = None
+    if session_column is not None:
+        sessions = strip(
+            encode(columns(frame, session_column)[0], session_column, missing, how_to_drop("a session"))
+        )
+    return Rows(users, items, times, titles, sessions, found)
+
+
+def order_of_log(
+    order: str | None, time_column: str | None, have: Sequence[str], taken: Iterable[str]
+) -> tuple[str | None, Order | None]:
+    """Return which column has the times, if any, and where the order of the clicks comes from.
+
+    A column named "time" is used unless ``order`` says otherwise, or it is one of the ``taken`` columns.
+    """
+    if order not in (None, "time", "rows", "none"):
+        raise ClicksError(f"order must be 'time', 'rows' or 'none', not {shown(order)}.")
+    if order in ("rows", "none"):
+        if time_column is not None:
+            said = f"order={order!r} and a time column contradict each other. Leave out one of them."
+            raise ClicksError(said)
+        return None, "rows" if order == "rows" else None
+    if time_column is None and "time" in have and "time" not in taken:
+        time_column = "time"
+    if order == "time" and time_column is None:
+        said = Message("order='time' needs a column of times. Name it: ", Option("time_column", "..."), ".")
+        raise ClicksError(said)
+    return time_column, None if time_column is None else "time"
 
 
 def _times(frame: Any, name: str, missing: Missing) -> NDArray[Any]:
@@ -55,7 +86,10 @@ def _times(frame: Any, name: str, missing: Missing) -> NDArray[Any]:
     if missing == "error" and (bad := np.flatnonzero(absent_times(times))).size:
         reason = Message("the time is missing (rows count from 0). ", how_to_drop("a time"))
         raise ClicksError(reason, row=int(bad[0]), column=name)
-    return times
+    try:
+        return to_clock(times)
+    except BadTimeError as error:
+        raise ClicksError(f"{error.reason} (Rows count from 0.)", row=error.place, column=name) from None
 
 
 def columns(frame: Any, *names: str) -> list[NDArray[Any]]:

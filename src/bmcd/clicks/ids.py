@@ -102,6 +102,25 @@ def distinct(values: list[Any], what: str, length: int) -> Coded:
     return column
 
 
+def id_ranks(ids: NDArray[Any]) -> NDArray[np.int64]:
+    """Return the place of each id when they are sorted; ids that cannot be compared are sorted by type and text.
+
+    >>> id_ranks(np.array(["b", "a", 3], dtype=object)).tolist()
+    [2, 1, 0]
+    """
+    if ids.dtype != object:
+        order: Any = np.argsort(ids, kind="stable")
+    else:
+        own = ids.tolist()
+        try:
+            order = sorted(range(len(own)), key=own.__getitem__)
+        except TypeError:
+            order = sorted(range(len(own)), key=lambda i: (type(own[i]).__name__, repr(own[i])))
+    ranks = np.empty(len(ids), np.int64)
+    ranks[order] = np.arange(len(ids))
+    return ranks
+
+
 def places_of(known: NDArray[Any]) -> dict[Any, int]:
     """Return where each id stands."""
     return {value: number for number, value in enumerate(known.tolist())}

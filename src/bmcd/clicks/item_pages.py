@@ -10,9 +10,9 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from bmcd.clicks.frames import column_names, columns
+from bmcd.clicks.log import Clicks
 from bmcd.clicks.parquet_files import read_parquet
 from bmcd.clicks.reading import located, usual_delimiter
-from bmcd.clicks.table import Clicks
 from bmcd.clicks.text_files import TextTable
 from bmcd.errors import ClicksError
 

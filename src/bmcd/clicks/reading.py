@@ -7,15 +7,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import PurePath
-from typing import Any
+from typing import Any, Literal
 
-from bmcd.clicks.frames import Library, rows_of_frame
+from bmcd.clicks.frames import Library, order_of_log, rows_of_frame
 from bmcd.clicks.ids import Missing, check_missing
+from bmcd.clicks.log import Clicks, check_columns
 from bmcd.clicks.parquet_files import read_parquet
 from bmcd.clicks.rows import complete
-from bmcd.clicks.table import Clicks, check_columns
 from bmcd.clicks.text_files import TextTable
 from bmcd.clicks.text_rows import rows_of_text, titles_of_text
+from bmcd.clicks.times import read_duration
 from bmcd.clicks.titles import title_columns
 from bmcd.errors import ClicksError, Message, Option
 from bmcd.system.packages import import_optional
@@ -38,6 +39,9 @@ def read_clicks(
     title_item: str | None = None,
     title_column: str | None = None,
     time_column: str | None = None,
+    order: Literal["time", "rows", "none"] | None = None,
+    session_column: str | None = None,
+    session_gap: str = "30min",
     missing: Missing = "error",
     delimiter: str | None = None,
     encoding: str | None = None,
@@ -64,8 +68,17 @@ def read_clicks(
     title_column
         The column of the log itself that has the titles, if there are no others.
     time_column
-        The column that says when: numbers, or dates as in 2024-01-31 or 2024-01-31T23:59:00+01:00. It is kept, so
-        that `Clicks.hold_out` can take the last clicks. A click that is repeated keeps its first time.
+        The column with the time of each click; by default a column named "time", if there is one. Dates as in
+        2024-01-31 or 2024-01-31T23:59:00+01:00 (UTC unless they say otherwise), or numbers: seconds since 1970, or
+        milliseconds, microseconds or nanoseconds by their size. Numbers below 1e8 give an order but no clock.
+    order
+        "rows": the rows are in the order of the clicks, and users in order of appearance. "none": the log has no
+        order, even if it has a column named "time". By default the order is that of the times, if there are any.
+    session_column
+        The column that tells the sessions of a user apart. Without it a new session begins after a gap of more than
+        `session_gap`; without a clock every user is one session.
+    session_gap
+        A duration such as "30min" or "1h".
     missing
         A row without a user, an item or a time is an error; with "drop" it is left out, and counted.
     delimiter
@@ -95,18 +108,28 @@ def read_clicks(
         raise ClicksError(f"library must be one of {listed(list(map(repr, LIBRARIES)))}, not {shown(library)}.")
     if library == "polars":  # the others are always there
         import_optional(library, needed_by="library='polars'")
-    wanted = {"user": user, "item": item, "title_column": title_column, "time_column": time_column}
-    names = {argument: name for argument, name in wanted.items() if name is not None}
+    gap = read_duration(session_gap, "session_gap")
+    wanted = {"user": user, "item": item, "title_column": title_column, "session_column": session_column}
+    wanted["time_column"] = time_column
+    rule = order_of_log(order, time_column, [], ())[1]
+
+    def named(have: list[str]) -> dict[str, str]:
+        when, _ = order_of_log(order, time_column, have, (user, item))
+        own = {**wanted, "time_column": when}
+        return {argument: name for argument, name in own.items() if name is not None}
+
     file, steps = os.fsdecode(path), list[str]()
     with located(file):
         check_columns(wanted, titles)
         if (usual := usual_delimiter(file, delimiter)) is None:
-            frame = read_parquet(file, lambda have: names)
-            rows = complete(rows_of_frame(frame, user, item, time_column, title_column, missing))
+            frame = read_parquet(file, named)
+            rows = complete(
+                rows_of_frame(frame, user, item, time_column, title_column, missing, order, session_column)
+            )
         else:
-            table = TextTable(file, lambda have: names, usual, delimiter, encoding)
-            rows, steps = rows_of_text(table, missing, text_ids), table.steps
-        clicks = Clicks.from_rows(rows)
+            table = TextTable(file, named, usual, delimiter, encoding)
+            rows, steps = rows_of_text(table, missing, text_ids, rule), table.steps
+        clicks = Clicks.from_rows(rows, gap)
         clicks = replace(clicks, library=library, history=(*steps, *clicks.history))
     if titles is None:
         return clicks

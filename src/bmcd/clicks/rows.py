@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bmcd.clicks.ids import Coded, renumbered
-from bmcd.clicks.times import absent_times
+from bmcd.clicks.times import Order, absent_times
 from bmcd.errors import ClicksError
 from bmcd.system.text import and_list, listed, shown
 
@@ -20,6 +20,9 @@ class Rows(NamedTuple):
     items: Coded
     times: NDArray[Any] | None = None
     titles: Coded | None = None
+    sessions: Coded | None = None
+    order: Order | None = None
+    """Where the order of the clicks comes from; "time" if and only if there are times."""
     n_dropped: int = 0
     steps: tuple[str, ...] = ()
     """What was done to them."""
@@ -35,6 +38,8 @@ def complete(rows: Rows) -> Rows:
     lacks = {"a user": rows.users.codes < 0, "an item": rows.items.codes < 0}
     if rows.times is not None:
         lacks["a time"] = absent_times(rows.times)
+    if rows.sessions is not None:
+        lacks["a session"] = rows.sessions.codes < 0
     steps = (*_stripped(rows.users, "user"), *_stripped(rows.items, "item"))
     gone = np.logical_or.reduce(list(lacks.values()))
     if not gone.any():
@@ -43,13 +48,14 @@ def complete(rows: Rows) -> Rows:
     n_gone = int(gone.sum())
     if n_gone == len(gone):
         raise ClicksError(f"all {n_gone:,} rows were dropped, {counts}, so there are no clicks to read.")
-    return Rows(
-        renumbered(rows.users, ~gone),
-        renumbered(rows.items, ~gone),
-        None if rows.times is None else rows.times[~gone],
-        None if rows.titles is None else rows.titles._replace(codes=rows.titles.codes[~gone]),
-        n_gone,
-        (*steps, f"dropped {n_gone:,} of {len(gone):,} rows: {counts}"),
+    return rows._replace(
+        users=renumbered(rows.users, ~gone),
+        items=renumbered(rows.items, ~gone),
+        times=None if rows.times is None else rows.times[~gone],
+        titles=None if rows.titles is None else rows.titles._replace(codes=rows.titles.codes[~gone]),
+        sessions=None if rows.sessions is None else rows.sessions._replace(codes=rows.sessions.codes[~gone]),
+        n_dropped=n_gone,
+        steps=(*steps, f"dropped {n_gone:,} of {len(gone):,} rows: {counts}"),
     )
 
 

@@ -27,6 +27,10 @@ class ClicksSummary:
     """Rows that lacked a user, an item or a time."""
     times: tuple[Any, Any] | None = None
     """The first and the last, if the clicks have any."""
+    order: str | None = None
+    """Where the order of the clicks comes from: "time", "rows", or None."""
+    n_sessions: int = 0
+    """The number of sessions; 0 if the log has no order."""
 
     def __str__(self) -> str:
         n_users, n_items, n_clicks = f"{self.n_users:,}", f"{self.n_items:,}", f"{self.n_clicks:,}"
@@ -40,8 +44,9 @@ class ClicksSummary:
                 f"clicks per user: {spread(self.clicks_per_user, self.n_users_without_clicks)}",
                 f"clicks per item: {spread(self.clicks_per_item, self.n_items_without_clicks)}",
                 f"items with a title: {self.n_titles:,}",
-                f"repeated clicks collapsed: {self.n_repeated:,}",
+                f"repeated clicks{'' if self.order else ' collapsed'}: {self.n_repeated:,}",
                 f"rows dropped: {self.n_dropped:,}",
+                *([] if self.order is None else [f"order: by {self.order}, {self.n_sessions:,} sessions"]),
                 *([] if self.times is None else [f"times: {self.times[0]} to {self.times[1]}"]),
                 *(f"- {step}" for step in self.history),
             ]

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from bmcd.clicks.ids import Coded, Missing, how_to_drop, objects
 from bmcd.clicks.rows import Rows, complete
 from bmcd.clicks.text_files import TextTable
-from bmcd.clicks.times import BadTimeError, TimeReader
+from bmcd.clicks.times import BadTimeError, Order, TimeReader, to_clock
 from bmcd.errors import Message
 from bmcd.system.text import shown
 
@@ -22,11 +22,11 @@ WHOLE = re.compile(r"0|-?[1-9][0-9]{0,18}")
 PIECE = 1 << 16
 
 
-def rows_of_text(table: TextTable, missing: Missing, text_ids: bool) -> Rows:
+def rows_of_text(table: TextTable, missing: Missing, text_ids: bool, order: Order | None = None) -> Rows:
     """Return the complete rows of a log; whole numbers in plain form become numbers, unless `text_ids`."""
-    users, items, titles = _Codes(missing), _Codes(missing), _Codes("drop")
+    users, items, titles, sessions = _Codes(missing), _Codes(missing), _Codes("drop"), _Codes("drop")
     times = _Times(table, missing)
-    user_at = item_at = title_at = time_at = -1
+    user_at = item_at = title_at = time_at = session_at = -1
     line, row = 0, [""]
     try:
         for line, row in table:
@@ -34,10 +34,13 @@ def rows_of_text(table: TextTable, missing: Missing, text_ids: bool) -> Rows:
                 at = dict(zip(table.wanted, table.positions, strict=True))
                 user_at, item_at = at["user"], at["item"]
                 title_at, time_at = at.get("title_column", -1), at.get("time_column", -1)
+                session_at = at.get("session_column", -1)
             users.codes.append(users[row[user_at]])
             items.codes.append(items[row[item_at]])
             if title_at >= 0:
                 titles.codes.append(titles[row[title_at]])
+            if session_at >= 0:
+                sessions.codes.append(sessions[row[session_at]])
             if time_at >= 0:
                 times.append(row[time_at], line)
     except _EmptyError:
@@ -48,8 +51,10 @@ def rows_of_text(table: TextTable, missing: Missing, text_ids: bool) -> Rows:
         Rows(
             users.coded(),
             items.coded(),
-            times.reader.times() if time_at >= 0 else None,
+            times.clock() if time_at >= 0 else None,
             titles.coded() if title_at >= 0 else None,
+            sessions.coded() if session_at >= 0 else None,
+            "time" if time_at >= 0 else order,
         )
     )
     if text_ids:
@@ -132,6 +137,12 @@ class _Times:
             reason = Message("the time is empty. ", how_to_drop("a time"))
             raise self.table.error(reason, self.lines[blank], "time_column")
         self.texts, self.lines = [], array("q")
+
+    def clock(self) -> NDArray[Any]:
+        try:
+            return to_clock(self.reader.times())
+        except BadTimeError as error:
+            raise self.table.error(error.reason, None, "time_column") from None
 
 
 def _numbers(texts: NDArray[Any]) -> NDArray[Any]:

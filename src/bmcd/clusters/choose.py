@@ -15,7 +15,8 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bmcd.clicks.table import Clicks
+from bmcd.clicks import splitting
+from bmcd.clicks.log import Clicks
 from bmcd.clusters.choice import (
     ClusterChoice,
     behind_best,
@@ -24,7 +25,7 @@ from bmcd.clusters.choice import (
     within_one_standard_error,
 )
 from bmcd.clusters.curves import boxplot_rows, end_of_fall, find_elbow
-from bmcd.clusters.held_out_users import log_likelihood_by_draw, log_mean, split_users
+from bmcd.clusters.held_out_users import log_likelihood_by_draw, log_mean
 from bmcd.errors import InputError, InputTypeError, Interrupted
 from bmcd.sampling.chain_progress import open_candidate_progress
 from bmcd.sampling.posterior import sample_posterior
@@ -110,7 +111,7 @@ def choose_n_clusters(
         raise InputTypeError(
             f"clicks must be a Clicks, such as Clicks.from_matrix(...), not {type(clicks).__name__}."
         )
-    training, held_out = split_users(clicks, holdout, seed)
+    training, held_out = splitting.split_at_random_users(clicks, holdout, seed)
     most = max(CANDIDATES[-1], min(MOST, training.n_users // LEAST_USERS))
     first = _check_candidates(CANDIDATES if candidates is None else candidates)
     if max(first) > training.n_users:

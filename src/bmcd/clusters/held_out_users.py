@@ -1,45 +1,18 @@
-"""Hold out some users, and score their clicks by the exact log-likelihood under a fit to the others."""
+"""The exact log-likelihood of the clicks of held-out users under a fit to the others."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from bmcd.clicks.table import Clicks
-from bmcd.errors import InputError
+from bmcd.clicks.log import Clicks
 from bmcd.mallows.latent.exact import log_likelihood
 from bmcd.sampling.draws import Draws
 
 Floats = NDArray[np.float64]
-
-# The random stream that chooses the held-out users; those of the chains are numbered from 0.
-SPLIT_STREAM = 2**32 - 1
-
-
-def split_users(clicks: Clicks, holdout: float, seed: int) -> tuple[Clicks, Clicks]:
-    """Return the clicks of the users to fit, and of those to score."""
-    is_number = isinstance(holdout, int | float | np.integer | np.floating) and not isinstance(holdout, bool)
-    if not is_number or not 0 < holdout < 1:
-        raise InputError(f"holdout is a share of users: it must lie between 0 and 1, but it is {holdout!r}.")
-    n_held_out = round(float(holdout) * clicks.n_users)
-    if n_held_out < 2 or n_held_out == clicks.n_users:
-        raise InputError(
-            f"holdout={holdout} of {clicks.n_users} users holds out {n_held_out}: two or more are needed for a "
-            "standard error, and some must stay to fit. Choose another share, or get more users."
-        )
-    rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(SPLIT_STREAM,)))
-    chosen = np.zeros(clicks.n_users, np.bool_)
-    chosen[rng.permutation(clicks.n_users)[:n_held_out]] = True
-    what = f"{n_held_out} of {clicks.n_users} users at random (seed {seed})"
-    training, held_out = (
-        replace(clicks.of_users(mask), history=(*clicks.history, f"{step} {what}"))
-        for mask, step in ((~chosen, "left out"), (chosen, "kept only"))
-    )
-    return training, held_out
 
 
 def log_likelihood_by_draw(clicks: Clicks, draws: Draws, n_threads: int | None = None) -> Floats:

@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from bmcd.clicks.table import Clicks, Library
+from bmcd.clicks.log import Clicks, Library
 from bmcd.clusters.matching import ClusterNames
 from bmcd.clusters.naming import suggest_names
 from bmcd.sampling.draws import Draws

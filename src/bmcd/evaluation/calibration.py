@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bmcd.clicks.table import Library
+from bmcd.clicks.log import Library
 from bmcd.errors import InputError
 from bmcd.prediction.cutoffs import check_hits, cutoff_columns, cutoff_for, cutoff_table
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from bmcd.clicks.table import Clicks
+from bmcd.clicks.log import Clicks
 from bmcd.errors import InputError
 from bmcd.evaluation import comparison_text
 from bmcd.evaluation.evaluate import CALIBRATION_MEASURES, MEASURES, Evaluation, evaluate

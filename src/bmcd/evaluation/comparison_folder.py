@@ -8,7 +8,7 @@ import platform
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bmcd.clicks.table import Clicks
+from bmcd.clicks.log import Clicks
 from bmcd.system.files import write_file, write_json
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bmcd.clicks.table import Clicks, Library
+from bmcd.clicks.log import Clicks, Library
 from bmcd.errors import InputError, InputTypeError
 from bmcd.evaluation import metrics
 from bmcd.evaluation.calibration import GROUPS, Calibration, bin_edges, equal_groups, log_losses, squared_errors

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from bmcd.clicks.frames import column_names, columns
 from bmcd.clicks.ids import encode
-from bmcd.clicks.table import Clicks
+from bmcd.clicks.log import Clicks
 from bmcd.errors import ClicksError, InputError
 from bmcd.prediction.truth import was_clicked
 from bmcd.system.text import shown

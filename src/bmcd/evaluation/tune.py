@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from bmcd.clicks.folds import click_folds
-from bmcd.clicks.table import Clicks
+from bmcd.clicks import splitting
+from bmcd.clicks.log import Clicks
 from bmcd.evaluation.evaluate import evaluate
 from bmcd.prediction.top_k import check_k
 from bmcd.system.progress import counting
@@ -143,7 +143,7 @@ def tune(
     from sklearn.model_selection import ParameterGrid
 
     k, settings = check_k(k), [dict(setting) for setting in ParameterGrid(grid)]
-    parts = click_folds(clicks, folds, seed)
+    parts = splitting.folds(clicks, folds, seed)
     options = {"seed": seed, "n_threads": 1, **(fit or {})}
     accuracy, seconds = (np.full((len(settings), len(parts)), np.nan) for _ in range(2))
 

@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bmcd.clicks.table import Clicks, Library
+from bmcd.clicks.ids import id_ranks
+from bmcd.clicks.log import Clicks, Library
 from bmcd.exposure.flow import FlowProblem, best_flow, graph_solvers
 from bmcd.exposure.limits import Limit, Limits, read_limits
 from bmcd.exposure.shortfall import explain_shortfall
 from bmcd.exposure.weights import Bools, Value, Weights, read_weights
-from bmcd.prediction.top_k import Lists, check_k, order_of_ids, recommendation_frame
+from bmcd.prediction.top_k import Lists, check_k, recommendation_frame
 
 
 @dataclass(frozen=True, eq=False)
@@ -248,7 +249,7 @@ def rerank_weights(weights: Weights, k: int, limits: Limits) -> Reranking:
 
 def make_problem(weights: Weights, k: int, limits: Limits) -> tuple[FlowProblem, tuple[Any, ...]]:
     """Return the problem with users and items sorted by id, so that their order decides no tie; and the index."""
-    users, items = (np.argsort(order_of_ids(ids)) for ids in (weights.clicks.users, weights.clicks.items))
+    users, items = (np.argsort(id_ranks(ids)) for ids in (weights.clicks.users, weights.clicks.items))
     by_id = np.ix_(users, items)
     available = weights.available[by_id]
     demand = np.minimum(available.sum(axis=1), k)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from bmcd.clicks.table import Clicks, Library
+from bmcd.clicks.log import Clicks, Library
 from bmcd.errors import InputError
 from bmcd.evaluation.compare import Comparison, compare
 from bmcd.evaluation.diversity_price import diversity_price, price_table

@@ -8,11 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bmcd.clicks.frames import column_names, columns
-from bmcd.clicks.table import Clicks
+from bmcd.clicks.ids import id_ranks
+from bmcd.clicks.log import Clicks
 from bmcd.errors import InputError, InputTypeError
 from bmcd.evaluation.lists import read_lists
 from bmcd.models.base import ProbabilityModel
-from bmcd.prediction.top_k import best_items, order_of_ids
+from bmcd.prediction.top_k import best_items
 from bmcd.system.text import shown
 
 Floats = NDArray[np.float64]
@@ -87,7 +88,7 @@ def _weights(
 ) -> Weights:
     available = ~np.asarray(clicks.matrix.toarray(), np.bool_)
     score = np.where(available, score, 0.0)
-    order = best_items(score, available, clicks.n_items, order_of_ids(clicks.items), tie_breaker)
+    order = best_items(score, available, clicks.n_items, id_ranks(clicks.items), tie_breaker)
     place = np.full(score.shape, clicks.n_items, np.int64)
     user, rank = np.nonzero(order >= 0)
     place[user, order[user, rank]] = rank

@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
 from bmcd.clicks.histories import clicks_of_histories
-from bmcd.clicks.table import Clicks
+from bmcd.clicks.log import Clicks
 from bmcd.clusters.summary import ClusterSummaries
 from bmcd.errors import InputError
 from bmcd.models.remarks import warn_if_few_are_left

@@ -13,7 +13,7 @@ from bmcd.blending.answers import BlendAnswers
 from bmcd.blending.features import Scale, make_scale
 from bmcd.blending.parts import gives_law, part_scores
 from bmcd.blending.rule import Rule, learn_rule
-from bmcd.clicks.table import Clicks
+from bmcd.clicks.log import Clicks
 from bmcd.errors import InputError
 from bmcd.models.base import ProbabilityModel
 from bmcd.models.blend_file import pack_blend, unpack_blend

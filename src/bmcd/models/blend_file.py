@@ -15,7 +15,7 @@ from bmcd.blending.features import Scale, feature_names
 from bmcd.blending.learning import LAST_RANKS
 from bmcd.blending.parts import gives_law
 from bmcd.blending.rule import Activity, Rule
-from bmcd.clicks.table import Clicks
+from bmcd.clicks.log import Clicks
 from bmcd.errors import InputError
 from bmcd.models.bmcd import BMCD
 from bmcd.models.files import Arrays, describe_clicks, pack_clicks, read_array, read_whole_number, unpack_clicks

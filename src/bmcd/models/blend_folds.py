@@ -20,8 +20,9 @@ from bmcd.blending.features import Scores, make_scale
 from bmcd.blending.likelihood import HeldOut
 from bmcd.blending.parts import gives_law, part_scores
 from bmcd.blending.rule import Activity, stack_features
-from bmcd.clicks.folds import Fold, click_folds
-from bmcd.clicks.table import Clicks
+from bmcd.clicks import splitting
+from bmcd.clicks.log import Clicks
+from bmcd.clicks.splitting import Fold
 from bmcd.errors import BlendError, BmcdError, FitWarning, InputError, Interrupted
 from bmcd.prediction.top_k import clicked_mask
 from bmcd.sampling import store
@@ -52,7 +53,7 @@ def fit_without_folds(
         raise InputError(
             f"fit_options are for {', '.join(sorted(unknown))}, but the models are {', '.join(models)}."
         )
-    parts = click_folds(clicks, folds, run.seed)
+    parts = splitting.folds(clicks, folds, run.seed)
     rows = _chosen_rows(parts, clicks, run.seed)
     work = _Work(models, clicks, parts, run)
     fitted = {name: work.fitted_to_all(name, model) for name, model in models.items()}

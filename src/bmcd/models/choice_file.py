@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bmcd.clicks.table import Clicks
+from bmcd.clicks.log import Clicks
 from bmcd.clusters.choice import ClusterChoice
 from bmcd.models.choose_tastes import TasteChoice
 from bmcd.models.files import read_whole_number

@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 from scipy.optimize import minimize_scalar
 
-from bmcd.clicks.table import Clicks
+from bmcd.clicks import splitting
+from bmcd.clicks.log import Clicks
 from bmcd.errors import InputError, Interrupted, Message, Option
 from bmcd.prediction.taste_predictor import TastePredictor
 from bmcd.sampling.priors import check_priors
@@ -140,24 +140,14 @@ def _difference(one: Floats, other: Floats, users: NDArray[np.int64]) -> tuple[f
 
 def hold_out_clicks(clicks: Clicks, seed: int) -> tuple[Clicks, NDArray[np.int64]]:
     """Return the clicks that are left, and the (user, item) pairs held out, [pair, 2]."""
-    rng = np.random.default_rng([seed, 1])
-    per_user, starts = clicks.per_user, clicks.matrix.indptr
-    user = np.repeat(np.arange(clicks.n_users), per_user)
-    order = np.lexsort((rng.random(clicks.n_clicks), user))
-    number = np.floor(HELD_OUT * per_user + rng.random(clicks.n_users)).astype(np.int64)
-    number = np.where(per_user >= LEAST_CLICKS, np.minimum(number, per_user - 2), 0)
-    taken = np.zeros(clicks.n_clicks, np.bool_)
-    taken[order[np.arange(clicks.n_clicks) - starts[user] < number[user]]] = True
-    if not taken.any():
+    left, pairs = splitting.hold_out_share(clicks, HELD_OUT, LEAST_CLICKS, [seed, 1])
+    if not len(pairs):
         said = (
             f"no user has {LEAST_CLICKS} clicks or more, so that none can be held out to choose the number of "
             "tastes: give "
         )
         raise InputError(Message(said, Option("n_tastes"), " a number."))
-    new_starts = np.concatenate(([0], np.cumsum(~taken)))[starts]
-    parts = (clicks.matrix.data[~taken], clicks.matrix.indices[~taken], new_starts)
-    left = replace(clicks, matrix=sparse.csr_array(parts, shape=clicks.matrix.shape), times=None)
-    return left, np.stack([user[taken], clicks.matrix.indices[taken]], axis=1).astype(np.int64)
+    return left, pairs
 
 
 def _score(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from bmcd.clicks.table import Clicks
+from bmcd.clicks.log import Clicks
 from bmcd.errors import InputError
 from bmcd.sampling.start.previous import Previous, match_items
 from bmcd.system.text import shown

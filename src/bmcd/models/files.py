@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from bmcd.clicks.ids import objects
-from bmcd.clicks.table import Clicks
+from bmcd.clicks.log import Clicks
 from bmcd.clusters.naming import checked_names
 from bmcd.errors import InputError
 from bmcd.sampling.draws import ChainDraws
@@ -60,17 +60,19 @@ def unpack_clicks(arrays: Arrays, run: Mapping[str, Any], n_users: int, n_items:
         names = [str(value) if text is None else text for value, text in zip(items.tolist(), texts, strict=True)]
         titles = objects(names)
     users: NDArray[Any] = np.empty(0, object)
-    matrix: sparse.csr_array[Any] = sparse.csr_array((0, n_items), dtype=np.bool_)
+    starts, sequence = np.zeros(1, np.int64), np.empty(0, np.int32)
     if set(arrays) >= OF_USERS:
         users = _ids(arrays["clicks/users"], n_users, "users")
         matrix = _matrix(arrays["clicks/starts"], arrays["clicks/items"], n_users, n_items)
+        starts, sequence = matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32)
     if run["library"] not in LIBRARIES or not isinstance(run["history"], list):
         raise ValueError(f"library is {shown(run['library'])}")
     n_repeated = read_whole_number(run["n_repeated"], "n_repeated", least=0)
     history = tuple(map(str, run["history"]))
     n_dropped = read_whole_number(run.get("n_dropped", 0), "n_dropped", least=0)  # older files have none
     library = run["library"]
-    return Clicks(users, items, matrix, titles, titled, n_repeated, history, library, n_dropped=n_dropped)
+    own = {"titles": titles, "titled": titled, "n_repeated": n_repeated, "history": history, "library": library}
+    return Clicks(users, items, starts, sequence, n_dropped=n_dropped, **own)
 
 
 def pack_draws(draws: ChainDraws, schema: Schema) -> dict[str, NDArray[Any]]:

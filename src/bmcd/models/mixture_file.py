@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bmcd.clicks.table import Clicks
+from bmcd.clicks.log import Clicks
 from bmcd.mallows.distances import check_distance
 from bmcd.mallows.rank_scale import scale_values
 from bmcd.models.choice_file import NAME as CHOICE

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 
-from bmcd.clicks.table import Clicks
+from bmcd.clicks.log import Clicks
 from bmcd.errors import InputError
 from bmcd.models.base import ProbabilityModel
 from bmcd.models.choice_file import pack_choice, read_taste_choice, taste_facts, unpack_facts

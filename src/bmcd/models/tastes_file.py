@@ -7,7 +7,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from bmcd.clicks.table import Clicks
+from bmcd.clicks.log import Clicks
 from bmcd.models.choice_file import NAME as CHOICE
 from bmcd.models.files import (
     Arrays,

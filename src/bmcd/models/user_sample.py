@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
-from bmcd.clicks.table import Clicks
+from bmcd.clicks import splitting
+from bmcd.clicks.log import Clicks
 from bmcd.errors import InputError, Interrupted, Message, Option
 from bmcd.models.files import read_whole_number
 from bmcd.prediction.answers import Answers, Options
@@ -176,14 +176,7 @@ def _set_apart(clicks: Clicks, seed: int) -> tuple[Clicks, NDArray[np.int64], Cl
         raise InputError(Message(said, Option("max_users"), ", or give a number."))
     rows = np.sort(rng.permutation(enough)[:number])
     apart, rest = clicks.of_users(rows), np.setdiff1d(np.arange(clicks.n_users), rows)
-    matrix = apart.matrix
-    taken = matrix.indptr[:-1] + rng.integers(0, apart.per_user)
-    pairs = np.stack([np.arange(number), matrix.indices[taken]], axis=1).astype(np.int64)
-    left = np.ones(matrix.nnz, np.bool_)
-    left[taken] = False
-    starts = np.concatenate(([0], np.cumsum(left)))[matrix.indptr]
-    parts = (matrix.data[left], matrix.indices[left], starts)
-    judges = replace(apart, matrix=sparse.csr_array(parts, shape=matrix.shape), times=None)
+    judges, pairs = splitting.hold_out_one(apart, rng)
     return judges, pairs, clicks.of_users(rest)
 
 

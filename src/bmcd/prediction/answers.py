@@ -9,12 +9,12 @@ from typing import Any, Literal, NamedTuple, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from bmcd.clicks.ids import places_of, positions
-from bmcd.clicks.table import Clicks
+from bmcd.clicks.ids import id_ranks, places_of, positions
+from bmcd.clicks.log import Clicks
 from bmcd.clusters.naming import checked_names
 from bmcd.clusters.summary import ClusterSummaries
 from bmcd.errors import InputError
-from bmcd.prediction.top_k import Lists, best_items, clicked_mask, order_of_ids
+from bmcd.prediction.top_k import Lists, best_items, clicked_mask
 from bmcd.sampling.diagnostics import Verdict
 
 Floats = NDArray[np.float64]
@@ -116,7 +116,7 @@ class Answers(ABC):
     ) -> Lists:
         """Return the best k items of each user, with their probabilities."""
         allowed = self._allowed(items)
-        order = self.once("order", lambda: order_of_ids(self.clicks.items))
+        order = self.once("order", lambda: id_ranks(self.clicks.items))
         matrix = people.matrix if rows is None else people.matrix[rows]
         nothing = np.zeros((0, min(k, people.n_items)))
         parts: list[tuple[NDArray[Any], ...]] = [(nothing.astype(np.int64), nothing, nothing)]

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
-from bmcd.clicks.table import Clicks
+from bmcd.clicks.log import Clicks
 from bmcd.clusters.matching import ClusterNames
 from bmcd.errors import InputError
 from bmcd.mallows.latent.scan import shared_tables

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bmcd.clicks.table import Library
+from bmcd.clicks.log import Library
 from bmcd.errors import InputError
 
 Floats = NDArray[np.float64]

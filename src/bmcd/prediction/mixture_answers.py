@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from bmcd.clicks.table import Clicks
+from bmcd.clicks.log import Clicks
 from bmcd.clusters.matching import ClusterNames, name_clusters
 from bmcd.clusters.summary import ClusterSummaries, summarise_clusters
 from bmcd.errors import InputError

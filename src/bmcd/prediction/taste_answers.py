@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from bmcd.clicks.table import Clicks
+from bmcd.clicks.log import Clicks
 from bmcd.clusters.summary import ClusterSummaries, Groups, summarise_groups
 from bmcd.prediction.answers import Answers, Floats, MaxDraws, Options, Predictions
 from bmcd.prediction.explanation import TasteContribution

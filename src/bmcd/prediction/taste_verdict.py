@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from bmcd.clicks.table import Clicks
+from bmcd.clicks.log import Clicks
 from bmcd.errors import Message, Option
 from bmcd.prediction.taste_predictor import TastePredictor
 from bmcd.sampling.diagnostics import State, Verdict

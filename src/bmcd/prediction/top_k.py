@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from bmcd.clicks.table import Clicks
+from bmcd.clicks.log import Clicks
 from bmcd.errors import InputError
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def best_items(
     """The best k available items of each user, [user, k], -1 where there are fewer.
 
     Highest score first. Scores within `TIE` of the highest of them are a tie, which goes to the smallest ``second``
-    (if given), then to the item that comes first by id (``id_order``, see `order_of_ids`). So neither the order of
+    (if given), then to the item that comes first by id (``id_order``, see `id_ranks`). So neither the order of
     the columns nor the last bits of a score decide.
 
     >>> best_items(np.array([[0.5, 0.9, 0.5]]), np.ones((1, 3), bool), 2, np.array([2, 1, 0]))
@@ -93,22 +93,6 @@ def _contenders(ranked: Floats, k: int) -> tuple[NDArray[np.int64], Floats]:
     items[rows, places], scores[rows, places] = columns, ranked[rows, columns]
     order = np.argsort(-scores, axis=1, kind="stable")
     return np.take_along_axis(items, order, axis=1), np.take_along_axis(scores, order, axis=1)
-
-
-def order_of_ids(ids: NDArray[Any]) -> NDArray[np.int64]:
-    """The place of each id when they are sorted; ids that cannot be compared are sorted by type and text.
-
-    >>> order_of_ids(np.array(["b", "a", 3], dtype=object)).tolist()
-    [2, 1, 0]
-    """
-    own = ids.tolist()
-    try:
-        order = sorted(range(len(own)), key=own.__getitem__)
-    except TypeError:
-        order = sorted(range(len(own)), key=lambda i: (type(own[i]).__name__, repr(own[i])))
-    places = np.empty(len(own), np.int64)
-    places[order] = np.arange(len(own))
-    return places
 
 
 def clicked_mask(matrix: sparse.csr_array, rows: NDArray[np.int64]) -> NDArray[np.bool_]:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from bmcd.clicks.table import Clicks
+from bmcd.clicks.log import Clicks
 from bmcd.errors import ClicksError, InputError, InputTypeError, UnknownIdError
 from bmcd.simulation import Simulation
 from bmcd.system.text import shown

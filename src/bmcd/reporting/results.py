@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bmcd.clicks.item_pages import ItemPages, read_item_pages
-from bmcd.clicks.table import Clicks
+from bmcd.clicks.log import Clicks
 from bmcd.errors import InputError, InputTypeError
 from bmcd.evaluation import Calibration, Comparison, Evaluation, Interval, ItemCounts, compare
 from bmcd.evaluation.compare import check_fitted_to

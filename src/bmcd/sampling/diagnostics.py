@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from bmcd.clicks.table import Clicks
+from bmcd.clicks.log import Clicks
 from bmcd.errors import Message, Option
 from bmcd.sampling.draws import Draws
 from bmcd.sampling.quantities import MIN_DRAWS, Row, Values, quantities, rhat, rows

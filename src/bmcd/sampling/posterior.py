@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bmcd.clicks.table import Clicks
+from bmcd.clicks.log import Clicks
 from bmcd.errors import InputError, Message, Option
 from bmcd.mallows.distances import check_distance
 from bmcd.mallows.latent.scan import shared_tables

@@ -160,7 +160,7 @@ def _renamed_when_whole(path: Path, keep_previous: bool) -> Iterator[BinaryIO]:
 def _keep(path: Path, older: Path) -> None:
     """Give the file a second name, so that there is never a moment without ``path``."""
     second = older.with_name(f"{path.name}.{secrets.token_hex(8)}.tmp")
-    while True:
+    for _ in range(100):
         try:
             os.link(path, second)
             break
@@ -171,6 +171,8 @@ def _keep(path: Path, older: Path) -> None:
             with contextlib.suppress(FileNotFoundError):  # another run has kept it
                 os.replace(path, older)
             return
+    else:  # others write all the time, and keep what was there
+        return
     try:
         os.replace(second, older)
     finally:  # renaming does nothing if both names are the same file already, as after a kill just here

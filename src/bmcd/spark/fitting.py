@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 from sklearn.base import clone
 
 from bmcd import __version__
 from bmcd.clicks.ids import objects
-from bmcd.clicks.table import Clicks
+from bmcd.clicks.log import Clicks
 from bmcd.errors import ClicksError, InputError, InputTypeError
 from bmcd.models.choose_tastes import choose_tastes
 from bmcd.models.remarks import warn_about_fit
@@ -193,7 +192,7 @@ def _items_of(rows: Any) -> list[Any]:
 def _known(items: list[Any], titles: Any) -> Clicks:
     """Return the items as clicks of nobody."""
     ids = np.array(items, np.int64) if isinstance(items[0], int) else objects(items)
-    nobody = Clicks(np.empty(0, object), ids, sparse.csr_array((0, len(items)), dtype=np.bool_))
+    nobody = Clicks(np.empty(0, object), ids, np.zeros(1, np.int64), np.empty(0, np.int32))
     return nobody if titles is None else nobody.with_titles(titles)
 
 

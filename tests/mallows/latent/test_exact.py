@@ -11,7 +11,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from bmcd.clicks.table import Clicks
+from bmcd.clicks.log import Clicks
 from bmcd.mallows.enumeration import probabilities_enumerated
 from bmcd.mallows.latent import log_likelihood, sample_latent, top_probabilities
 from bmcd.mallows.latent.slow_twin import slow_log_likelihood, slow_top_probabilities

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import sparse
 from scipy.optimize import brentq
 
-from bmcd.clicks.table import Clicks
+from bmcd.clicks.log import Clicks
 from bmcd.errors import InputError
 from bmcd.mallows.checks import alpha_by_cluster
 from bmcd.sampling.tastes.rank_laws import rank_laws
@@ -113,9 +111,7 @@ def simulate_tastes(
         counts.append(np.bincount(codes // n_items, minlength=size))
     starts = np.concatenate([[0], np.cumsum(np.concatenate(counts))])
     columns = np.concatenate(indices)
-    data: tuple[Any, ...] = (np.ones(columns.size, np.bool_), columns, starts)
-    matrix = sparse.csr_array(data, shape=(n_users, n_items))
-    clicks = Clicks(np.arange(n_users), np.arange(n_items), matrix)
+    clicks = Clicks(np.arange(n_users), np.arange(n_items), starts.astype(np.int64), columns.astype(np.int32))
     return TasteSimulation(clicks, rho, scales, np.ascontiguousarray(q.T), a, b)
 
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 
-from bmcd.clicks.table import Clicks
+from bmcd.clicks.log import Clicks
 from bmcd.errors import ClicksError
 
 PAIRS = [("ann", 7), ("bob", 7), ("ann", 9), ("cid", 8), ("ann", 7)]

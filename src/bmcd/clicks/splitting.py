@@ -1,0 +1,389 @@
+"""Split a log into clicks to learn from and clicks to evaluate on: every way in which the package does it.
+
+| function       | the clicks to evaluate on are                                    | judges            |
+|----------------|------------------------------------------------------------------|-------------------|
+| `hold_out`     | k random clicks of each user, or the last k (``by="time"``)      | past, or future   |
+| `split_at`     | each user's first k new clicks after a point in time             | future            |
+| `split_users`  | all clicks of the later users                                    | future            |
+| `moments`      | the k new clicks after a random moment of each user              | future            |
+| `split_at_random_users`, `hold_out_share`, `hold_out_one`, `folds` | random clicks or users | past |
+
+A *new* click is a user's first click on an item. With ``repeats=True`` every click counts. `time_windows` and
+`user_windows` are series of such splits, for back-tests.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bmcd.clicks.sequences import owners, position_in_group
+from bmcd.clicks.times import as_text, read_duration, read_time
+from bmcd.errors import ClicksError, InputError, Message, Option
+from bmcd.system.text import shown
+
+if TYPE_CHECKING:
+    from bmcd.clicks.log import Clicks
+
+Bools = NDArray[np.bool_]
+Ints = NDArray[np.int64]
+
+RANDOM_USERS_STREAM = 2**32 - 1
+"""The random stream that chooses held-out users; those of the chains of a sampler are numbered from 0."""
+
+
+class Fold(NamedTuple):
+    """Clicks to fit to, clicks to predict, and the users who have some of the latter."""
+
+    train: Clicks
+    test: Clicks
+    users: list[Any]
+
+
+class Window(NamedTuple):
+    """A cut of a back-test: what was known at the cut, and what followed.
+
+    `histories` and `test` have the same users, in the same order, and the items of `train`; items first clicked
+    after the cut are -1 in both.
+    """
+
+    label: str
+    train: Clicks
+    histories: Clicks
+    test: Clicks
+
+
+# ---- one split ----
+
+
+def hold_out(clicks: Clicks, k: int, seed: int, by: str, keep: int, too_few: str) -> tuple[Clicks, Clicks]:
+    """Take k clicks from each user; see `Clicks.hold_out`."""
+    k, keep = operator.index(k), operator.index(keep)
+    if k < 1 or keep < 0 or too_few not in ("error", "drop") or by not in ("chance", "time"):
+        raise ClicksError(
+            "k must be 1 or more, keep 0 or more, too_few 'error' or 'drop', by 'chance' or 'time': "
+            f"{k}, {keep}, {too_few!r}, {by!r}."
+        )
+    if by == "time" and clicks.order is None:
+        said = "the log has no order, so it has no last clicks to hold out. Say where the order is when reading: "
+        raise ClicksError(Message(said, Option("time_column", "..."), " or ", Option("order", "rows"), "."))
+    if too_few == "drop":
+        return hold_out(clicks.at_least(k + keep), k, seed, by, keep, "error")
+    _refuse_short(clicks, k, keep)
+    matrix, pair, first = clicks.distinct
+    if by == "chance":
+        taken = _random_of_each(matrix.indptr, k, np.random.default_rng(seed))
+        test, train = first & taken[pair], ~taken[pair]
+        which, how = f"{k}", f"(seed {seed})"
+    else:
+        position = np.arange(len(pair)) if clicks.times is None else clicks.times
+        at = np.empty(matrix.nnz, position.dtype)
+        at[pair[first]] = position[first]
+        taken = _last_of_each(matrix.indptr, at, k, np.random.default_rng(seed))
+        # A repeated click after the first held-out one is of the future too.
+        starts = np.concatenate(([0], np.cumsum(taken)))[matrix.indptr]
+        cut = np.minimum.reduceat(at[taken], starts[:-1])[owners(clicks.starts)]
+        test, train = first & taken[pair], ~taken[pair] & (first | (position < cut))
+        which = f"the last {k}"
+        how = f"by time (seed {seed} where times are equal)" if clicks.order == "time" else "by row"
+    split = f"{which} {'random ' if by == 'chance' else ''}clicks of each user {how}"
+    return (
+        clicks.keep(train, f"held out {which} clicks of each user {how}"),
+        clicks.keep(test, f"kept only the {which.removeprefix('the ')} held-out clicks of each user {how}").as_test(
+            split
+        ),
+    )
+
+
+def split_at(clicks: Clicks, time: Any, k: int, repeats: bool = False) -> tuple[Clicks, Clicks]:
+    """Return the clicks before a time, and each user's first k new clicks after it; see `Clicks.split_at`."""
+    k = _check_positive(k, "k")
+    times = _needs_times(clicks, "split_at")
+    cut = read_time(time, clicks.has_clock)
+    before = times < cut
+    if before.all() or not before.any():
+        where = "before its first" if not before.any() else "after its last"
+        raise ClicksError(
+            f"{as_text(cut)} is {where} click: the log runs from {as_text(times.min())} to {as_text(times.max())}. "
+            "Choose a time in between."
+        )
+    new = ~before if repeats else clicks.distinct.first & ~before
+    chosen = new & (position_in_group(new, clicks.starts) < k)
+    train, known_users = _known_before(clicks, before)
+    has_test = np.diff(np.concatenate(([0], np.cumsum(chosen)))[clicks.starts]) > 0
+    n_new = int((has_test & ~np.isin(np.arange(clicks.n_users), known_users)).sum())
+    test = _on_items_of(clicks.keep(chosen).of_users(known_users), train)
+    step = f"kept the clicks before {as_text(cut)}"
+    kind = "clicks" if repeats else "new clicks"
+    split = f"each user's first {k} {kind} from {as_text(cut)} on"
+    return train.with_steps(step), test.as_test(split, n_new).with_steps(f"kept {split}")
+
+
+def split_users(clicks: Clicks, share: float = 0.8) -> tuple[Clicks, Clicks]:
+    """Return the clicks of the earlier users, and of the later users; see `Clicks.split_users`."""
+    _check_share(share, "share")
+    if clicks.order is None:
+        said = "the log has no order, so no users are earlier than others. Say where the order is when reading: "
+        raise ClicksError(Message(said, Option("time_column", "..."), " or ", Option("order", "rows"), "."))
+    order = _by_first_click(clicks)
+    n_earlier = round(share * len(order))
+    if not 0 < n_earlier < len(order):
+        raise InputError(f"share={share} of {len(order)} users leaves no users on one side. Choose another share.")
+    parts = np.sort(order[:n_earlier]), np.sort(order[n_earlier:])
+    steps = (f"kept the {n_earlier:,} earlier of {len(order):,} users", f"kept the {len(parts[1]):,} later users")
+    earlier, later = (clicks.of_users(rows).with_steps(step) for rows, step in zip(parts, steps, strict=True))
+    return earlier, later
+
+
+def moments(clicks: Clicks, k: int, seed: int = 0, repeats: bool = False) -> tuple[Clicks, Clicks]:
+    """Return users' clicks until a random moment, and the k new clicks that followed; see `Clicks.moments`."""
+    k = _check_positive(k, "k")
+    if clicks.order is None:
+        raise ClicksError(
+            "the log has no order, so nothing follows a moment. Use hold_out, which takes random clicks."
+        )
+    new = np.ones(len(clicks.sequence), np.bool_) if repeats else clicks.distinct.first
+    total = np.diff(np.concatenate(([0], np.cumsum(new)))[clicks.starts])
+    rows = np.flatnonzero(total > k)
+    if not rows.size:
+        raise ClicksError(f"no user has more than {k} clicks; the most any user has is {total.max(initial=0)}.")
+    u = np.random.default_rng(seed).random(clicks.n_users)  # of all users: a filter changes nobody's moment
+    at = 1 + np.floor(u * np.maximum(total - k, 0)).astype(np.int64)
+    place, owner = position_in_group(new, clicks.starts), owners(clicks.starts)
+    history = place + new <= at[owner]
+    test = new & (place >= at[owner]) & (place < at[owner] + k)
+    # A repeated click right before the next new one is known at that moment: history ends where the test begins.
+    split = f"{k} {'' if repeats else 'new '}clicks after a random moment of each user (seed {seed})"
+    histories, after = (clicks.keep(mask).of_users(rows) for mask in (history, test))
+    return histories.with_steps(f"kept what each user had clicked at a random moment (seed {seed})"), after.as_test(
+        split
+    ).with_steps(f"kept {split}")
+
+
+def split_at_random_users(clicks: Clicks, share: float, seed: int) -> tuple[Clicks, Clicks]:
+    """Return the clicks of the users to fit, and of a random share of users held out."""
+    _check_share(share, "holdout")
+    n_held_out = round(float(share) * clicks.n_users)
+    if n_held_out < 2 or n_held_out == clicks.n_users:
+        raise InputError(
+            f"holdout={share} of {clicks.n_users} users holds out {n_held_out}: two or more are needed for a "
+            "standard error, and some must stay to fit. Choose another share, or get more users."
+        )
+    rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(RANDOM_USERS_STREAM,)))
+    chosen = np.zeros(clicks.n_users, np.bool_)
+    chosen[rng.permutation(clicks.n_users)[:n_held_out]] = True
+    what = f"{n_held_out} of {clicks.n_users} users at random (seed {seed})"
+    fitted = clicks.of_users(~chosen).with_steps(f"left out {what}")
+    return fitted, clicks.of_users(chosen).with_steps(f"kept only {what}")
+
+
+def hold_out_share(clicks: Clicks, share: float, at_least: int, seed: list[int]) -> tuple[Clicks, Ints]:
+    """Take a random share of the clicks of each user with ``at_least`` of them, and leave two.
+
+    Returns what is left, and the (user, item) pairs that were taken, [pair, 2].
+    """
+    rng = np.random.default_rng(seed)
+    matrix, per_user = clicks.matrix, clicks.per_user
+    user = owners(matrix.indptr)
+    order = np.lexsort((rng.random(matrix.nnz), user))
+    number = np.floor(share * per_user + rng.random(clicks.n_users)).astype(np.int64)
+    number = np.where(per_user >= at_least, np.minimum(number, per_user - 2), 0)
+    taken = np.zeros(matrix.nnz, np.bool_)
+    taken[order[np.arange(matrix.nnz) - matrix.indptr[user] < number[user]]] = True
+    return _without(clicks, taken), np.stack([user[taken], matrix.indices[taken]], axis=1).astype(np.int64)
+
+
+def hold_out_one(clicks: Clicks, rng: np.random.Generator) -> tuple[Clicks, Ints]:
+    """Take one random click from each user; returns what is left, and the (user, item) pairs, [pair, 2]."""
+    matrix = clicks.matrix
+    at = matrix.indptr[:-1] + rng.integers(0, clicks.per_user)
+    taken = np.zeros(matrix.nnz, np.bool_)
+    taken[at] = True
+    return _without(clicks, taken), np.stack([np.arange(clicks.n_users), matrix.indices[at]], axis=1).astype(
+        np.int64
+    )
+
+
+# ---- several splits ----
+
+
+def folds(clicks: Clicks, n_folds: int, seed: int) -> list[Fold]:
+    """Deal every user's clicks out over the folds, in random order and beginning with a random fold.
+
+    So all folds have nearly the same size, and a user with n clicks loses at most n / n_folds of them, rounded up.
+    """
+    n_folds = operator.index(n_folds)
+    if not 2 <= n_folds <= clicks.n_clicks:
+        raise InputError(f"folds must be 2 to {clicks.n_clicks}, the number of clicks, but it is {n_folds}.")
+    rng = np.random.default_rng(seed)
+    matrix, pair, first = clicks.distinct
+    user = owners(matrix.indptr)
+    order = np.lexsort((rng.random(matrix.nnz), user))
+    place = np.arange(matrix.nnz) - matrix.indptr[user]
+    fold = np.empty(matrix.nnz, np.int64)
+    fold[order] = (place + rng.integers(n_folds, size=clicks.n_users)[user]) % n_folds
+    parts = []
+    for number in np.unique(fold):  # with few clicks some folds may be empty
+        train = clicks.keep((fold != number)[pair])
+        test = clicks.keep(first & (fold == number)[pair]).as_test(f"one of {n_folds} random parts of the clicks")
+        parts.append(Fold(train, test, clicks.users[test.per_user > 0].tolist()))
+    return parts
+
+
+def time_windows(
+    clicks: Clicks, cuts: int, window: str, horizon: int, at: str = "moment", seed: int = 0, repeats: bool = False
+) -> Iterator[Window]:
+    """Yield the last ``cuts`` windows of a timed log, each with all clicks before it.
+
+    With ``at="moment"`` the test clicks are those that followed a random moment of each user active in the window,
+    and histories include the user's own clicks up to it; with ``at="cut"`` they are the first of the window, and
+    histories end at the cut.
+    """
+    if at not in ("moment", "cut"):
+        raise InputError(f"at must be 'moment' or 'cut', but it is {at!r}.")
+    times = _needs_times(clicks, "a back-test by time")
+    cuts, length = _check_positive(cuts, "cuts"), np.timedelta64(read_duration(window, "window"), "us")
+    end, begin = times.max() + np.timedelta64(1, "us"), times.min()
+    if end - cuts * length <= begin:
+        raise InputError(
+            f"{cuts} windows of {window} do not fit: the log runs from {as_text(begin)} to {as_text(times.max())}, "
+            "and there must be clicks before the first cut. Use fewer cuts, or a shorter window."
+        )
+    new_at_all = np.ones(len(times), np.bool_) if repeats else clicks.distinct.first
+    for number in range(cuts):
+        cut = end - (cuts - number) * length
+        before, inside = times < cut, (times >= cut) & (times < cut + length)
+        train, _ = _known_before(clicks, before)
+        new = new_at_all & inside
+        n_new = np.diff(np.concatenate(([0], np.cumsum(new)))[clicks.starts])
+        u = np.random.default_rng([seed, number]).random(clicks.n_users)
+        moment = np.floor(u * n_new).astype(np.int64) if at == "moment" else np.zeros(clicks.n_users, np.int64)
+        owner, place = owners(clicks.starts), position_in_group(new, clicks.starts)
+        history = before | (inside & (place + new <= moment[owner])) if at == "moment" else before
+        test = new & (place >= moment[owner]) & (place < moment[owner] + horizon)
+        rows = np.flatnonzero(n_new > 0)
+        known, after = (_on_items_of(clicks.keep(m).of_users(rows), train) for m in (history, test))
+        what = "a random moment of each user" if at == "moment" else "the cut"
+        split = (
+            f"up to {horizon} {'' if repeats else 'new '}clicks after {what} in the {window} from {as_text(cut)} on"
+        )
+        yield Window(as_text(cut), train, known, after.as_test(split))
+
+
+def user_windows(clicks: Clicks, cuts: int, horizon: int, seed: int = 0, repeats: bool = False) -> Iterator[Window]:
+    """Yield cuts between users: the second half of the users in ``cuts`` parts, each with all earlier users."""
+    cuts = _check_positive(cuts, "cuts")
+    if clicks.order is None:
+        said = "the log has no order, so there is no past to fit to. Say where the order is when reading: "
+        raise ClicksError(Message(said, Option("time_column", "..."), " or ", Option("order", "rows"), "."))
+    order = _by_first_click(clicks)
+    edges = np.round(np.linspace(0.5, 1.0, cuts + 1) * len(order)).astype(np.int64)
+    if edges[0] < 1 or (np.diff(edges) < 1).any():
+        raise InputError(
+            f"{cuts} cuts need at least {2 * cuts} users, but the log has {len(order)}. Use fewer cuts."
+        )
+    for number in range(cuts):
+        train, _ = _known_before(clicks, np.isin(owners(clicks.starts), order[: edges[number]]))
+        later = clicks.of_users(np.sort(order[edges[number] : edges[number + 1]]))
+        new = np.ones(len(later.sequence), np.bool_) if repeats else later.distinct.first
+        n_new = np.diff(np.concatenate(([0], np.cumsum(new)))[later.starts])
+        moment = np.floor(np.random.default_rng([seed, number]).random(later.n_users) * n_new).astype(np.int64)
+        owner, place = owners(later.starts), position_in_group(new, later.starts)
+        rows = np.flatnonzero(n_new > 0)
+        test = new & (place >= moment[owner]) & (place < moment[owner] + horizon)
+        masks = (place + new <= moment[owner], test)
+        known, after = (_on_items_of(later.keep(mask).of_users(rows), train) for mask in masks)
+        split = f"up to {horizon} {'' if repeats else 'new '}clicks after a random moment of each later user"
+        yield Window(f"{edges[number] / len(order):.0%} of users", train, known, after.as_test(split))
+
+
+# ---- parts of the above ----
+
+
+def _known_before(clicks: Clicks, before: Bools) -> tuple[Clicks, Ints]:
+    """Return the clicks with the mask, on the users and items that have any, and the rows of these users."""
+    kept = clicks.keep(before)
+    rows = np.flatnonzero(np.diff(kept.starts) > 0)
+    items = np.flatnonzero(np.bincount(kept.sequence[kept.sequence >= 0], minlength=clicks.n_items) > 0)
+    return kept.of_users(rows).of_items(items), rows
+
+
+def _on_items_of(clicks: Clicks, train: Clicks) -> Clicks:
+    """Return clicks with the items of ``train``, which are some of theirs; others become -1."""
+    return clicks.of_items(clicks.columns_of(train.items), keep_outside=True)
+
+
+def _without(clicks: Clicks, taken: Bools) -> Clicks:
+    """Return the clicks without the distinct clicks marked."""
+    return clicks.keep(~taken[clicks.distinct.pair])
+
+
+def _random_of_each(starts: NDArray[Any], k: int, rng: np.random.Generator) -> Bools:
+    """Mark k random entries of each group.
+
+    >>> _random_of_each(np.array([0, 2, 5]), 1, np.random.default_rng(0)).sum()
+    np.int64(2)
+    """
+    user = owners(starts)
+    # Sorting random keys within users gives each user a random order; the first k of it are taken.
+    order = np.lexsort((rng.random(len(user)), user))
+    taken = np.zeros(len(user), dtype=np.bool_)
+    taken[order[np.arange(len(user)) - starts[user] < k]] = True
+    return taken
+
+
+def _last_of_each(starts: NDArray[Any], times: NDArray[Any], k: int, rng: np.random.Generator) -> Bools:
+    """Mark the last k entries of each group by time; ties are broken at random.
+
+    >>> _last_of_each(np.array([0, 2, 5]), np.array([4, 3, 1, 2, 0]), 1, np.random.default_rng(0)).tolist()
+    [True, False, False, True, False]
+    """
+    user = owners(starts)
+    order = np.lexsort((rng.random(len(user)), times, user))
+    taken = np.zeros(len(user), dtype=np.bool_)
+    taken[order[starts[user + 1] - np.arange(len(user)) <= k]] = True
+    return taken
+
+
+def _by_first_click(clicks: Clicks) -> Ints:
+    """Return the rows of users with clicks, sorted by their first click; as they are if there are no times."""
+    rows = np.flatnonzero(np.diff(clicks.starts) > 0)
+    if clicks.times is None:
+        return rows
+    return rows[np.argsort(clicks.times[clicks.starts[rows]], kind="stable")]
+
+
+def _needs_times(clicks: Clicks, what: str) -> NDArray[Any]:
+    if clicks.times is None:
+        said = f"{what} needs times, but the log has none. Say which column has them when reading: "
+        raise ClicksError(Message(said, Option("time_column", "..."), "."))
+    return clicks.times
+
+
+def _refuse_short(clicks: Clicks, k: int, keep: int) -> None:
+    """Raise an error that names users with fewer than k + keep clicks, if there are any."""
+    users, per_user = clicks.users, clicks.per_user
+    short = np.flatnonzero(per_user < k + keep)
+    if not short.size:
+        return
+    named = ", ".join(f"{shown(users[u])} has {per_user[u]}" for u in short[:5])
+    named += f" and {len(short) - 5} more have too few" if len(short) > 5 else ""
+    said = f"holding out {k} and keeping {keep} needs {k + keep} clicks of each user, but user {named}. Use "
+    enough = Option("at_least", k + keep, call=True)
+    raise ClicksError(Message(said, enough, " first, or ", Option("too_few", "drop"), "."))
+
+
+def _check_positive(value: Any, name: str) -> int:
+    if isinstance(value, bool) or not hasattr(value, "__index__") or operator.index(value) < 1:
+        raise InputError(f"{name} must be a whole number, 1 or more, but it is {value!r}.")
+    return operator.index(value)
+
+
+def _check_share(share: Any, name: str) -> None:
+    is_number = isinstance(share, int | float | np.integer | np.floating) and not isinstance(share, bool)
+    if not is_number or not 0 < share < 1:
+        raise InputError(f"{name} is a share of users: it must lie between 0 and 1, but it is {share!r}.")
