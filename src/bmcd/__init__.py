@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from bmcd.exposure.trade_off import trade_off
     from bmcd.models.blend import Blend
     from bmcd.models.bmcd import BMCD
-    from bmcd.models.load import load
+    from bmcd.models.persistence import load
     from bmcd.models.tastes import Tastes
     from bmcd.reporting.report import report
     from bmcd.sampling.priors import Priors
@@ -73,7 +73,7 @@ _HOME = {
     "choose_n_clusters": "bmcd.clusters.choose",
     "compare": "bmcd.evaluation.compare",
     "evaluate": "bmcd.evaluation.evaluate",
-    "load": "bmcd.models.load",
+    "load": "bmcd.models.persistence",
     "load_dataset": "bmcd.clicks.datasets",
     "read_clicks": "bmcd.clicks.reading",
     "report": "bmcd.reporting.report",

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from bmcd.sampling import checkpoint as checkpoint_module
-from bmcd.sampling import loop, store
+from bmcd.sampling import loop
 from bmcd.sampling.record import RankCounts, Recording
 from bmcd.sampling.run import Run
 from bmcd.sampling.schema import Problem
@@ -91,7 +91,7 @@ def same(one, two):
 
 def main(checkpoint, log, pause, n_threads):
     """Log every checkpoint once it is whole, then every sweep: what was logged must never be lost."""
-    write_checkpoint = store.write_checkpoint
+    write_checkpoint = checkpoint_module.write_checkpoint
 
     with Path(log).open("a", buffering=1) as lines:
 

@@ -29,7 +29,7 @@ from bmcd.sampling.run import Plan, Run
 from bmcd.sampling.schema import Problem
 from bmcd.sampling.start.initial import initial_state
 from bmcd.sampling.state import SweepInfo, make_data
-from bmcd.sampling.store import read, write
+from bmcd.system.container import read, write
 
 SCRIPT = Path(__file__).parents[1] / "crash" / "toy.py"
 _spec = importlib.util.spec_from_file_location("toy", SCRIPT)
@@ -394,7 +394,7 @@ def test_a_forged_checkpoint_never_reaches_compiled_code(tmp_path, name, change,
         del stored.arrays[name]
     else:
         stored.arrays[name] = value
-    write(path, stored.header, stored.arrays)
+    write(path, "checkpoint", stored.header, stored.arrays)
     with pytest.raises(StoreError, match=named) as caught:
         toy.run(toy.Toy(on_sweep=pytest.fail), checkpoint=path)
     assert str(path) in str(caught.value)

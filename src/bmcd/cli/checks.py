@@ -209,7 +209,7 @@ def _distinct(kernels: list[Any]) -> list[Any]:
 
 def _model(path: Path) -> Check:
     import bmcd
-    from bmcd.models.load import sampled_models
+    from bmcd.models.persistence import sampled_models
 
     try:
         model = bmcd.load(path)

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import typer
 
 from bmcd.cli.output import plain, rows_of
-from bmcd.system.files import write_json
 
 if TYPE_CHECKING:
     from bmcd.clicks.log import Clicks
     from bmcd.clusters.choice import ClusterChoice
+
+MEMORY = "choice"  # the kind of the file that remembers a choice
 
 
 def parsed_clusters(text: str) -> int | range | None:
@@ -60,7 +60,8 @@ def chosen_clusters(
     It is kept in the file ``memory``: choosing takes minutes, and a run that is stopped later must not lose them.
     """
     from bmcd import __version__, choose_n_clusters
-    from bmcd.models.choice_file import cluster_facts
+    from bmcd.models.stored_choices import pack_cluster_choice
+    from bmcd.system import container
 
     of = {
         "version": __version__,
@@ -72,7 +73,8 @@ def chosen_clusters(
     if (known := _remembered(memory, of, clicks)) is not None:
         return known
     found = choose_n_clusters(clicks, candidates, rank_scale=rank_scale, **run)
-    write_json(memory, {"of": of, "choice": cluster_facts(found, clicks, with_users=True)})
+    header, arrays = pack_cluster_choice(found, clicks, with_users=True)
+    container.write(memory, MEMORY, {"of": of, **header}, arrays, private=True)
     return found
 
 
@@ -91,10 +93,12 @@ def told(choice: Any) -> dict[str, Any]:
 
 def _remembered(memory: Path, of: dict[str, Any], clicks: Clicks) -> ClusterChoice | None:
     """What the file says, if it is about the same data and options; anything else is as good as no file."""
-    from bmcd.models.choice_file import read_cluster_choice
+    from bmcd.errors import StoreError
+    from bmcd.models.stored_choices import read_cluster_choice
+    from bmcd.system import container
 
     try:
-        stored = json.loads(memory.read_text(encoding="utf-8"))
-        return read_cluster_choice(stored["choice"], clicks) if stored["of"] == of else None
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError, OverflowError, RecursionError):
+        stored = container.read(memory, MEMORY)
+        return read_cluster_choice(stored.header, stored.arrays, clicks) if stored.header["of"] == of else None
+    except (StoreError, ValueError, KeyError, TypeError, AttributeError, IndexError, OverflowError, RecursionError):
         return None

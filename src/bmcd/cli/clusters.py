@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from bmcd.clusters.summary import ClusterSummaries, RankedItem
-    from bmcd.models.load import Model
+    from bmcd.models.persistence import Model
 
 # Users whose memberships are in memory at a time.
 CHUNK = 5_000

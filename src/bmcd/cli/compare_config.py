@@ -80,9 +80,9 @@ def run_config(
     models, tables = {}, {}
     for name, entry in config["models"].items():
         if "file" in entry:
-            from bmcd.models.load import load
+            from bmcd.models.persistence import load_model
 
-            models[name] = load(path.parent / entry["file"])
+            models[name] = load_model(path.parent / entry["file"])
             continue
         model_class, options = _model_class(name, entry), _options(entry)
         if entry.get("grid"):

@@ -12,20 +12,20 @@ from bmcd.cli.errors import NOT_CONVERGED, as_options
 from bmcd.cli.output import complain, file_size, rows_of, say
 
 if TYPE_CHECKING:
-    from bmcd.models.load import Model
+    from bmcd.models.persistence import Model
     from bmcd.models.user_sample import UserSample
 
 
 def is_finished(model: Model) -> bool:
     """Return whether no chain of the model was stopped before its end."""
-    from bmcd.models.load import sampled_models
+    from bmcd.models.persistence import sampled_models
 
     return all(part.draws_.stopped == "finished" for part in sampled_models(model).values())
 
 
 def remove_checkpoint(checkpoint: Path) -> None:
     """Remove what a finished run has left: a file with its companions, or the folder of a blend."""
-    from bmcd.sampling.store import previous, remove_leftovers
+    from bmcd.sampling import checkpoint as chains
 
     if checkpoint.is_dir():
         for path in sorted({path for kind in ("chains*", "scores*") for path in checkpoint.glob(f"*.{kind}")}):
@@ -33,9 +33,8 @@ def remove_checkpoint(checkpoint: Path) -> None:
         if not any(checkpoint.iterdir()):  # else it holds what is not ours
             checkpoint.rmdir()
         return
-    remove_leftovers(checkpoint)
-    for path in (checkpoint, previous(checkpoint), checkpoint.with_name(checkpoint.name + ".choice")):
-        path.unlink(missing_ok=True)
+    chains.remove_checkpoint(checkpoint)
+    checkpoint.with_name(checkpoint.name + ".choice").unlink(missing_ok=True)
 
 
 def refuse(model: Model, output: Path, checkpoint: Path) -> NoReturn:
@@ -52,7 +51,7 @@ def facts(
 ) -> dict[str, Any]:
     """Return what `--json` prints; n_clusters, chains and draws are those of the first sampled model."""
     from bmcd.models.blend import Blend
-    from bmcd.models.load import sampled_models
+    from bmcd.models.persistence import sampled_models
 
     sampled, verdict, data = list(sampled_models(model).values()), model.verdict_, model.clicks_.summary()
     first = sampled[0] if sampled else None
@@ -79,7 +78,7 @@ def facts(
 
 def tell_fitted(model: Model, output: Path, seconds: float, checkpoint: Path | None, no_clicks: bool) -> None:
     """Say what was fitted, whether it can be trusted, where it is, and what to do next."""
-    from bmcd.models.load import sampled_models
+    from bmcd.models.persistence import sampled_models
 
     sampled, verdict = sampled_models(model), model.verdict_
     say(f"Fitted {_what(model)}, {seconds:.1f} s.")
@@ -105,7 +104,7 @@ def _told_sample(sample: UserSample) -> dict[str, Any]:
 
 def _what(model: Model) -> str:
     from bmcd.models.blend import Blend
-    from bmcd.models.load import sampled_models
+    from bmcd.models.persistence import sampled_models
     from bmcd.models.tastes import Tastes
 
     chains = {

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from bmcd.clicks.log import Clicks
-    from bmcd.models.load import Model
+    from bmcd.models.persistence import Model
 
 # Users whose recommendations are in memory at a time, when they go to a file.
 CHUNK = 5_000

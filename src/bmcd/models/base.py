@@ -16,12 +16,12 @@ from bmcd.clicks.histories import clicks_of_histories
 from bmcd.clicks.log import Clicks
 from bmcd.clusters.summary import ClusterSummaries
 from bmcd.errors import InputError
+from bmcd.models.persistence import Packed, save
 from bmcd.models.remarks import warn_if_few_are_left
 from bmcd.prediction.answers import Answers, MaxDraws, Options, Predictions
 from bmcd.prediction.cutoffs import cutoff_for, cutoff_table, sure_cutoff_for
 from bmcd.prediction.top_k import Frame, Lists, check_k, recommendation_frame
 from bmcd.prediction.truth import read_truth, was_clicked
-from bmcd.sampling import store
 from bmcd.sampling.diagnostics import SHORT, Verdict
 from bmcd.sampling.draws import ChainDraws
 from bmcd.simulation import Simulation
@@ -320,14 +320,16 @@ class ProbabilityModel(BaseEstimator, ABC):  # type: ignore[misc]
     def save(self, path: str | Path, *, clicks: bool = True) -> None:
         """Write everything that was learned to one file, which `bmcd.load` opens.
 
-        With ``clicks=False`` nothing about single users is in the file: such a model can serve `recommend_for`, but
-        not `recommend`.
+        The file holds every user's clicks, so that only its owner can read it (mode 0600). With ``clicks=False`` it
+        holds no user id, no sequence of clicks, and no number that depends on fewer than five users. Such a model
+        can serve `recommend_for`, but not `recommend`; clusters that had fewer users than that in a draw count in
+        it as clusters without preferences.
         """
-        store.write(path, *self.packed(clicks=clicks))
+        save(self, path, clicks=clicks)
 
     @abstractmethod
-    def packed(self, *, clicks: bool = True) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """Return header and arrays of the file that `save` writes."""
+    def packed(self, *, clicks: bool = True) -> Packed:
+        """Return header and arrays of the file that `save` writes; see `bmcd.models.persistence`."""
 
     def check_fitted(self) -> Self:
         """Return the model itself, or raise scikit-learn's `NotFittedError`."""

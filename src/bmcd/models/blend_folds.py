@@ -25,7 +25,7 @@ from bmcd.clicks.log import Clicks
 from bmcd.clicks.splitting import Fold
 from bmcd.errors import BlendError, BmcdError, FitWarning, InputError, Interrupted
 from bmcd.prediction.top_k import clicked_mask
-from bmcd.sampling import store
+from bmcd.system import container
 from bmcd.system.progress import clock, tell
 from bmcd.system.threads import thread_count
 
@@ -200,13 +200,13 @@ def _file_name(name: str) -> str:
 
 
 def _write_scores(file: Path, asked: str, clicks: Clicks, scores: NDArray[Any]) -> None:
-    header = {"kind": "checkpoint", "version": "", "seed": 0, "data_hash": clicks.fingerprint(), "run": {}}
-    store.write(file, {**header, "options": {"asked": asked}}, {"scores": np.asarray(scores, np.float64)})
+    header = {"data_hash": clicks.fingerprint(), "asked": asked}
+    container.write(file, "scores", header, {"scores": np.asarray(scores, np.float64)}, private=True)
 
 
 def _read_scores(file: Path, asked: str, clicks: Clicks) -> NDArray[Any]:
-    stored = store.read(file, "checkpoint")
-    if stored.header["options"] != {"asked": asked} or stored.header["data_hash"] != clicks.fingerprint():
+    stored = container.read(file, "scores")
+    if stored.header != {"data_hash": clicks.fingerprint(), "asked": asked}:
         raise InputError(
             f"{file}: belongs to another fit of a blend (other clicks, models, folds or seed): give another "
             "checkpoint, or remove the folder."

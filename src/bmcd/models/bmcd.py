@@ -6,18 +6,18 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import clone
 
 from bmcd.clicks.log import Clicks
 from bmcd.clusters.choose import ClusterChoice, choose_n_clusters
 from bmcd.errors import InputError
 from bmcd.models.base import ProbabilityModel
-from bmcd.models.choice_file import cluster_facts, pack_choice, read_cluster_choice, unpack_facts
 from bmcd.models.earlier import earlier_fit
-from bmcd.models.files import read_cluster_names, with_cluster_names
-from bmcd.models.mixture_file import pack_mixture, unpack_mixture
+from bmcd.models.persistence import Packed
 from bmcd.models.remarks import warn_about_fit
+from bmcd.models.stored_choices import pack_cluster_choice, read_cluster_choice
+from bmcd.models.stored_draws import pack_mixture, read_cluster_names, unpack_mixture, with_cluster_names
 from bmcd.models.user_sample import (
     UserSample,
     read_user_sample,
@@ -272,16 +272,15 @@ class BMCD(ProbabilityModel):
         draws, names = self.check_fitted().draws_, self._answers.names()
         return mixture_tree(draws, names, self.clicks_, users, options)
 
-    def packed(self, *, clicks: bool = True) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    def packed(self, *, clicks: bool = True) -> Packed:
         """Return header and arrays of the file that `save` writes."""
-        draws = self.check_fitted().draws_
+        draws, with_users = self.check_fitted().draws_, clicks and self.clicks_.n_users > 0
         names = ("n_clusters", "alpha_update", "ranks_move")
         options = {name: getattr(self, name) for name in names}
-        header, arrays = pack_mixture(draws, self.clicks_, options, with_users=clicks)
-        with_users = clicks and self.clicks_.n_users > 0
-        facts = None if self.choice_ is None else cluster_facts(self.choice_, self.clicks_, with_users)
-        header = with_user_sample(with_cluster_names(header, self._answers.cluster_names), self.sample_)
-        return header, arrays | pack_choice(facts)
+        header, arrays = pack_mixture(draws, self.clicks_, options, with_users)
+        choice, more = pack_cluster_choice(self.choice_, self.clicks_, with_users)
+        header = with_cluster_names({**header, **choice}, self._answers.cluster_names)
+        return with_user_sample(header, self.sample_, with_users), arrays | more
 
     def with_choice(self) -> BMCD:
         """Return a model that is not fitted, with the number of clusters that "auto" has chosen."""
@@ -293,8 +292,7 @@ class BMCD(ProbabilityModel):
     def restored(cls, header: Mapping[str, Any], arrays: Mapping[str, Any]) -> BMCD:
         """Return the model that `save` wrote as this header and these arrays; see `bmcd.load`."""
         parameters, clicks, draws = unpack_mixture(header, arrays)
-        model, facts = cls(**parameters), unpack_facts(arrays)
-        choice = None if facts is None else read_cluster_choice(facts, clicks)
+        model, choice = cls(**parameters), read_cluster_choice(header, arrays, clicks)
         model._learn(clicks, draws, choice, read_user_sample(header))
         model._answers.cluster_names = read_cluster_names(header, draws.problem.n_clusters)
         return model

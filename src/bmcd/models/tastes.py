@@ -6,18 +6,18 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import clone
 
 from bmcd.clicks.log import Clicks
 from bmcd.errors import InputError
 from bmcd.models.base import ProbabilityModel
-from bmcd.models.choice_file import pack_choice, read_taste_choice, taste_facts, unpack_facts
 from bmcd.models.choose_tastes import FEWEST, MOST, TasteChoice, choose_tastes
 from bmcd.models.earlier import earlier_fit
-from bmcd.models.files import read_cluster_names, with_cluster_names
+from bmcd.models.persistence import Packed
 from bmcd.models.remarks import warn_about_fit
-from bmcd.models.tastes_file import pack_tastes, unpack_tastes
+from bmcd.models.stored_choices import pack_taste_choice, read_taste_choice
+from bmcd.models.stored_draws import pack_tastes, read_cluster_names, unpack_tastes, with_cluster_names
 from bmcd.models.user_sample import (
     UserSample,
     read_user_sample,
@@ -240,11 +240,12 @@ class Tastes(ProbabilityModel):
         draws, options = self.check_fitted().draws_, Options(max_draws, None, False)
         return taste_tree(draws, self._answers.order(), self.clicks_, users, options)
 
-    def packed(self, *, clicks: bool = True) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    def packed(self, *, clicks: bool = True) -> Packed:
         """Return header and arrays of the file that `save` writes."""
-        header, arrays = pack_tastes(self.check_fitted().draws_, self.clicks_, self.n_tastes, with_users=clicks)
-        header = with_user_sample(with_cluster_names(header, self._answers.cluster_names), self.sample_)
-        return header, arrays | pack_choice(None if self.choice_ is None else taste_facts(self.choice_))
+        draws, with_users = self.check_fitted().draws_, clicks and self.clicks_.n_users > 0
+        header, arrays = pack_tastes(draws, self.clicks_, self.n_tastes, with_users)
+        header = with_cluster_names({**header, **pack_taste_choice(self.choice_)}, self._answers.cluster_names)
+        return with_user_sample(header, self.sample_, with_users), arrays
 
     def with_choice(self) -> Tastes:
         """Return a model that is not fitted, with the tastes and the concentration that "auto" has chosen."""
@@ -257,7 +258,7 @@ class Tastes(ProbabilityModel):
     def restored(cls, header: Mapping[str, Any], arrays: Mapping[str, Any]) -> Tastes:
         """Return the model that `save` wrote as this header and these arrays; see `bmcd.load`."""
         parameters, clicks, draws = unpack_tastes(header, arrays)
-        model, facts = cls(**parameters), unpack_facts(arrays)
-        model._learn(clicks, draws, None if facts is None else read_taste_choice(facts), read_user_sample(header))
+        model = cls(**parameters)
+        model._learn(clicks, draws, read_taste_choice(header), read_user_sample(header))
         model._answers.cluster_names = read_cluster_names(header, draws.n_tastes)
         return model

@@ -18,10 +18,11 @@ from numpy.typing import NDArray
 from bmcd.clicks import splitting
 from bmcd.clicks.log import Clicks
 from bmcd.errors import InputError, Interrupted, Message, Option
-from bmcd.models.files import read_whole_number
+from bmcd.models.persistence import is_too_few, read_whole_number
 from bmcd.prediction.answers import Answers, Options
 from bmcd.sampling.run import Run
 from bmcd.sampling.user_samples import check_max_users, users_of_chain
+from bmcd.system.files import json_ready
 from bmcd.system.progress import counting
 from bmcd.system.text import shown
 
@@ -131,21 +132,17 @@ def refuse_interrupted(stopped: str) -> None:
         raise Interrupted("stopped by Ctrl-C while the number of users for each chain was chosen.")
 
 
-def with_user_sample(header: dict[str, Any], sample: UserSample | None) -> dict[str, Any]:
-    """Return the header of a file with what is known of the samples of users, if there are any."""
-    if sample is None:
-        return header
-    table = {
-        name: [None if np.isnan(value) else value for value in sample.table[name].tolist()] for name in COLUMNS
-    }
-    facts = {"max_users": sample.max_users, "n_users": sample.n_users, "table": table}
-    return {**header, "run": {**header["run"], "user_sample": facts}}
+def with_user_sample(header: dict[str, Any], sample: UserSample | None, with_users: bool) -> dict[str, Any]:
+    """Return the header of a file with what is known of the samples of users."""
+    if sample is None or (not with_users and is_too_few(int(SHARE * sample.n_users))):  # judged by few users
+        return {**header, "user_sample": None}
+    table = json_ready(sample.table.to_dict("list"))
+    return {**header, "user_sample": {"max_users": sample.max_users, "n_users": sample.n_users, "table": table}}
 
 
 def read_user_sample(header: Mapping[str, Any]) -> UserSample | None:
     """Return what `with_user_sample` wrote, or raise ValueError, KeyError or TypeError."""
-    facts = header["run"].get("user_sample")
-    if facts is None:
+    if (facts := header["user_sample"]) is None:
         return None
     max_users, n_users = (read_whole_number(facts[name], name) for name in ("max_users", "n_users"))
     table = {name: facts["table"][name] for name in COLUMNS}

@@ -14,7 +14,7 @@ from bmcd.clicks.log import Clicks
 from bmcd.errors import InputError, InputTypeError
 from bmcd.evaluation.intervals import bootstrap, percentiles
 from bmcd.evaluation.metrics import PerUser
-from bmcd.models.load import Model, sampled_models
+from bmcd.models.persistence import Model, sampled_models
 from bmcd.prediction.top_k import Lists
 
 LEVEL, RESAMPLES = 0.95, 2000

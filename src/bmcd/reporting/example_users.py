@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from bmcd.clicks.log import Clicks
 from bmcd.errors import InputError
-from bmcd.models.load import Model, sampled_models
+from bmcd.models.persistence import Model, sampled_models
 from bmcd.prediction.answers import MaxDraws
 from bmcd.prediction.top_k import Lists
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
-from bmcd.models.load import sampled_models
+from bmcd.models.persistence import sampled_models
 from bmcd.reporting.results import Results, ResultsForK
 from bmcd.reporting.sentences import in_100, judgement, n_test_clicks, percent
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from bmcd.clicks.log import Clicks
 from bmcd.errors import InputError
-from bmcd.models.load import Model
+from bmcd.models.persistence import Model
 from bmcd.reporting.page import Section, make_page
 from bmcd.reporting.results import gather_results
 from bmcd.reporting.sections import SECTIONS

@@ -19,7 +19,7 @@ from bmcd.evaluation.compare import check_fitted_to
 from bmcd.evaluation.evaluate import count_popular
 from bmcd.models.blend import Blend
 from bmcd.models.bmcd import BMCD
-from bmcd.models.load import Model, sampled_models
+from bmcd.models.persistence import Model, sampled_models
 from bmcd.models.tastes import Tastes
 from bmcd.prediction.top_k import Lists, check_k
 from bmcd.reporting.changes import Changes, find_changes, read_models

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bmcd.blending.answers import STATES
-from bmcd.models.load import sampled_models
+from bmcd.models.persistence import sampled_models
 from bmcd.models.tastes import Tastes
 from bmcd.reporting.results import Results
 from bmcd.sampling.diagnostics import MIN_DRAWS

@@ -1,8 +1,13 @@
-"""The checkpoint of a run: what it must agree with, how it is written, and how the chains are restored from it."""
+"""The checkpoint of a run: what it must agree with, how it is written, and how the chains are restored from it.
+
+The last two checkpoints are kept, so that one that was damaged on the disk costs a minute and not the run.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,7 +19,11 @@ from bmcd import __version__
 from bmcd.errors import StoreError, StoreWarning
 from bmcd.sampling.record import ChainRecord, Recording
 from bmcd.sampling.run import Plan
-from bmcd.sampling.store import Stored, read_checkpoint, remove_leftovers, write_checkpoint
+from bmcd.system import container
+from bmcd.system.container import Stored
+from bmcd.system.files import remove_leftovers, temporary_name
+
+KIND = "checkpoint"
 
 
 class Checkpoint:
@@ -24,7 +33,6 @@ class Checkpoint:
         self.path, self.recording, self.plan = path, recording, plan
         problem = recording.problem
         self.header = {
-            "kind": "checkpoint",
             "version": __version__,
             "seed": int(seed),
             "data_hash": problem.data_hash,
@@ -53,7 +61,7 @@ class Checkpoint:
             )
         try:
             return self._records(stored)
-        except (ValueError, KeyError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise StoreError(f"{stored.path}: cannot be resumed from: {error}.") from error
 
     def _records(self, stored: Stored) -> list[ChainRecord]:
@@ -90,6 +98,72 @@ class Checkpoint:
             self.write(records)
         except StoreError as error:
             warnings.warn(f"{error} The run goes on without.", StoreWarning, stacklevel=3)
+
+
+def write_checkpoint(
+    path: str | Path, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], keep_previous: bool
+) -> None:
+    """Write a checkpoint, and keep what was there under ``<path>.1``; only if that is complete (`keep_previous`)."""
+    path = Path(path)
+
+    def keep() -> None:
+        if keep_previous and path.exists():
+            _keep(path, previous(path))
+
+    container.write(path, KIND, header, arrays, private=True, before_rename=keep)
+
+
+def read_checkpoint(path: str | Path) -> Stored | None:
+    """Read the newest complete checkpoint, with a warning if it is the older one; None if there is none."""
+    path = Path(path)
+    older = previous(path)
+    if not path.exists() and not older.exists():
+        return None
+    try:
+        return container.read(path, KIND)
+    except StoreError as error:
+        if not older.exists():
+            hint = f"Remove it to start again, or give another checkpoint path; there is no older one ({older})."
+            raise StoreError(f"{error} {hint}") from error
+        try:
+            stored = container.read(older, KIND)
+        except StoreError as second:
+            hint = "Neither checkpoint can be used: remove both to start again, or give another checkpoint path."
+            raise StoreError(f"{error} {second} {hint}") from second
+        warnings.warn(f"{error} Resuming from the checkpoint before it, {older}.", StoreWarning, stacklevel=2)
+        return stored
+
+
+def previous(path: Path) -> Path:
+    """Return where the checkpoint before the newest is kept."""
+    return path.with_name(path.name + ".1")
+
+
+def remove_checkpoint(path: Path) -> None:
+    """Remove a checkpoint with the one before it and what killed runs have left beside it."""
+    remove_leftovers(path)
+    for file in (path, previous(path)):
+        file.unlink(missing_ok=True)
+
+
+def _keep(path: Path, older: Path) -> None:
+    """Give the file a second name, so that there is never a moment without ``path``."""
+    for _ in range(100):
+        second = temporary_name(path)
+        try:
+            os.link(path, second)
+            os.replace(second, older)
+        except FileNotFoundError:  # another run at the same path has replaced the file, or removed the second name
+            if not path.exists():
+                return
+        except OSError:  # a file system without hard links
+            with contextlib.suppress(FileNotFoundError):  # another run has kept it
+                os.replace(path, older)
+            return
+        else:
+            return
+        finally:  # renaming does nothing if both names are the same file already, as after a kill just here
+            second.unlink(missing_ok=True)
 
 
 def _differences(there: Mapping[str, Any], here: Mapping[str, Any], within: str = "") -> list[str]:

@@ -17,7 +17,7 @@ from bmcd.clicks.histories import clicks_of_histories
 from bmcd.clicks.ids import texts_of
 from bmcd.errors import BmcdError, InputError, StoreError, UnknownIdError
 from bmcd.models.blend import Blend
-from bmcd.models.load import Model, load, sampled_models
+from bmcd.models.persistence import Model, load_model, sampled_models
 from bmcd.prediction.top_k import Lists
 from bmcd.serve.messages import Id
 from bmcd.system.files import json_ready
@@ -50,7 +50,7 @@ class ServedModel:
         """Load a model file; `StoreError` if it cannot be read, is damaged, or keeps changing."""
         for _ in range(3):
             before = hash_of(path)
-            model = load(path)
+            model = load_model(path)
             if hash_of(path) == before:
                 return cls(model, before)
         raise StoreError(f"{path}: the file is being written. Write it elsewhere, then move it to this name.")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from bmcd.errors import ClicksError
 from bmcd.evaluation.calibration import bin_edges
-from bmcd.models.load import load
+from bmcd.models.persistence import load_model
 from bmcd.spark.frames import check_frame, clean_ids
 from bmcd.spark.recommending import recommend
 
@@ -91,7 +91,7 @@ def evaluate(
     judged = joined.select("user", "item", "probability", "hit", (below - 1).alias("bin"))
     judged = judged.persist(StorageLevel.DISK_ONLY)
     try:
-        return _measured(judged, k, load(model).clicks_.n_items, edges)
+        return _measured(judged, k, load_model(model).clicks_.n_items, edges)
     finally:
         judged.unpersist()
 

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from bmcd.errors import InputError, InputTypeError
 from bmcd.models.bmcd import BMCD
-from bmcd.models.load import Model, load, sampled_models
+from bmcd.models.persistence import Model, load_model, sampled_models
 from bmcd.prediction.answers import MaxDraws
 from bmcd.prediction.top_k import check_k
 from bmcd.spark.frames import check_frame, one_row_a_user, without_pandas_warning
@@ -58,7 +58,7 @@ def recommend(
         bmcd.spark.recommend(clicks, "model.bmcd", k=10).write.parquet("recommendations.parquet")
     """
     check_frame(frame, user, item, "bmcd.spark.recommend")
-    opened, k = load(model), check_k(k)
+    opened, k = load_model(model), check_k(k)
     wanted = None if items is None else list(items)
     if unknown not in ("error", "ignore"):
         raise InputError(f"unknown must be 'error' or 'ignore', but it is {unknown!r}.")

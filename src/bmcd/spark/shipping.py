@@ -12,7 +12,7 @@ from weakref import WeakKeyDictionary
 
 from bmcd.baselines.spark_session import spark_folder
 from bmcd.errors import InputError
-from bmcd.models.load import Model, load
+from bmcd.models.persistence import Model, load_model
 
 _shipping = threading.Lock()
 # What each session of Spark Connect has been sent.
@@ -76,4 +76,4 @@ def opened(name: str) -> Model:
     """Return a model that was shipped; it is opened once in each Python process of an executor."""
     from pyspark import SparkFiles
 
-    return load(Path(SparkFiles.get(name)))
+    return load_model(Path(SparkFiles.get(name)))

@@ -1,18 +1,27 @@
-"""Files that are written whole or not at all, and values as JSON can hold them."""
+"""Files that are complete or not there, and values as JSON can hold them."""
 
 from __future__ import annotations
 
+import contextlib
+import glob
 import json
 import math
 import os
+import re
 import secrets
-from collections.abc import Iterator
+import stat
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, is_dataclass
 from pathlib import Path
-from typing import Any, TextIO
+from typing import IO, Any, TextIO
 
 from bmcd.errors import OutputError
+
+try:
+    import fcntl
+except ImportError:  # Windows, where a file that is open cannot be removed anyway
+    fcntl = None  # type: ignore[assignment]
 
 
 def check_writable(path: Path) -> Path:
@@ -24,7 +33,7 @@ def check_writable(path: Path) -> Path:
         raise OutputError(f"{path}: is not a regular file, so it cannot be replaced. Give another name.")
     if not target.parent.is_dir():
         raise OutputError(f"{path}: the folder {path.parent} does not exist. Make it first.")
-    probe = _unfinished(target)
+    probe = temporary_name(target)
     try:
         probe.open("xb").close()
         probe.unlink()
@@ -33,15 +42,11 @@ def check_writable(path: Path) -> Path:
     return target
 
 
-def _unfinished(path: Path) -> Path:
-    return path.with_name(f"{path.name}.{secrets.token_hex(8)}.tmp")
-
-
 @contextmanager
 def open_replacement(path: Path) -> Iterator[TextIO]:
     """Open a text file that takes its name only when it is complete."""
     # What UTF-8 cannot hold (half of a surrogate pair) is written as its escape, which JSON reads back.
-    with _replacement(path, "x", encoding="utf-8", errors="backslashreplace", newline="") as file:
+    with _output_errors(path), replacement(path, encoding="utf-8", errors="backslashreplace", newline="") as file:
         yield file
 
 
@@ -51,7 +56,7 @@ def write_file(path: Path, content: bytes) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise OutputError(f"{path.parent}: cannot be made: {error.strerror or error}.") from error
-    with _replacement(path, "xb") as file:
+    with _output_errors(path), replacement(path) as file:
         file.write(content)
 
 
@@ -82,15 +87,79 @@ def json_ready(value: Any) -> Any:
 
 
 @contextmanager
-def _replacement(path: Path, mode: str, **options: str) -> Iterator[Any]:
-    unfinished = _unfinished(path)
+def replacement(
+    path: Path, *, private: bool = False, before_rename: Callable[[], None] | None = None, **text: str
+) -> Iterator[IO[Any]]:
+    """Open a file that replaces ``path`` when it is complete; OSError if that fails, and then nothing has changed.
+
+    It is written under a temporary name in the same folder, synced to the disk and renamed. Temporary files that
+    killed processes have left there are removed. A file that is ``private`` can be read by its owner alone;
+    otherwise the mode of the file that is replaced is kept. ``text`` are the options of a text file; without them
+    the file takes bytes. ``before_rename`` is called when the file is complete.
+    """
+    remove_leftovers(path)
+    temporary = temporary_name(path)
     try:
-        with unfinished.open(mode, **options) as file:  # type: ignore[call-overload]
+        with _opened(temporary, private, text) as file:
+            if not private and path.exists():
+                os.chmod(temporary, stat.S_IMODE(path.stat().st_mode))
             yield file
             file.flush()
             os.fsync(file.fileno())
-        os.replace(unfinished, path)
+            if before_rename is not None:
+                before_rename()
+            if os.name == "nt":  # a file that is open cannot be renamed there
+                file.close()
+            os.replace(temporary, path)
+        _sync_folder(path.parent)
+    finally:
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+
+
+def temporary_name(path: Path) -> Path:
+    """Return an unused name beside ``path``, which `remove_leftovers` recognises."""
+    return path.with_name(f"{path.name}.{secrets.token_hex(8)}.tmp")
+
+
+def remove_leftovers(path: Path) -> None:
+    """Remove the temporary files that killed processes have left beside ``path``; those in use are locked."""
+    for found in path.parent.glob(f"{glob.escape(path.name)}.*.tmp"):
+        if not re.fullmatch(r"[0-9a-f]{16}", found.name.removeprefix(f"{path.name}.").removesuffix(".tmp")):
+            continue
+        with contextlib.suppress(OSError), found.open("rb") as file:
+            if fcntl is not None:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            found.unlink()
+
+
+def _opened(path: Path, private: bool, text: dict[str, str]) -> IO[Any]:
+    """Open a new file, locked as long as it is open."""
+    file = os.fdopen(
+        os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o600 if private else 0o666),
+        "w" if text else "wb",
+        **text,  # type: ignore[call-overload]
+    )
+    if fcntl is not None:
+        with contextlib.suppress(OSError):  # some network file systems have no locks
+            fcntl.flock(file, fcntl.LOCK_EX)
+    return file  # type: ignore[no-any-return]
+
+
+def _sync_folder(folder: Path) -> None:
+    if os.name == "nt":  # folders cannot be opened there, and renames are durable without
+        return
+    with contextlib.suppress(OSError):  # some network file systems refuse; the file itself is safe
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+@contextmanager
+def _output_errors(path: Path) -> Iterator[None]:
+    try:
+        yield
     except OSError as error:
         raise OutputError(f"{path}: cannot be written: {error.strerror or error}.") from error
-    finally:
-        unfinished.unlink(missing_ok=True)

@@ -10,7 +10,7 @@ from bmcd import __version__, plots
 from bmcd.clusters.matching import name_clusters
 from bmcd.models.blend import Blend
 from bmcd.models.bmcd import BMCD
-from bmcd.models.load import sampled_models
+from bmcd.models.persistence import sampled_models
 from bmcd.models.tastes import Tastes
 from bmcd.reporting.page import Section, captioned
 from bmcd.reporting.results import Results

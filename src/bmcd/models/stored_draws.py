@@ -1,0 +1,227 @@
+"""The draws of `BMCD` and `Tastes` in a model file: packed, and checked before compiled code trusts them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bmcd.clicks.log import Clicks
+from bmcd.clusters.naming import checked_names
+from bmcd.mallows.distances import check_distance
+from bmcd.mallows.rank_scale import scale_values
+from bmcd.models.persistence import (
+    Arrays,
+    Packed,
+    check_names,
+    is_too_few,
+    pack_clicks,
+    read_array,
+    read_whole_number,
+    unpack_clicks,
+    without_users,
+)
+from bmcd.sampling.draws import MIXTURE, ChainDraws, Draws
+from bmcd.sampling.priors import Priors
+from bmcd.sampling.run import Plan
+from bmcd.sampling.schema import Problem, Schema, check_rankings
+from bmcd.sampling.tastes.draws import TASTES, TasteDraws, read_priors
+from bmcd.system.text import shown
+
+STOPPED = ("finished", "time", "interrupted")
+# Optional arrays, which other functions read.
+TALLY, CHOICE = "draws/tally", "choice/"
+PAPER_OPTIONS = {"alpha_update", "ranks_move"}
+MIXTURE_OPTIONS = {"rate", "concentration", "distance", "rank_scale", "sampler", "start", "count_k", "n_clusters"}
+TASTE_OPTIONS = {"model", "distance", "rank_scale", "n_alphas", "scale_rate", "a", "b", "n_tastes"}
+Unpacked = tuple[dict[str, Any], Clicks, Any]
+
+
+def pack_mixture(draws: Draws, clicks: Clicks, options: Mapping[str, Any], with_users: bool) -> Packed:
+    """Return header and arrays of draws; ``options`` are those of the model that the draws do not know."""
+    header, arrays = _pack(draws, MIXTURE, clicks, options, with_users)
+    if with_users and draws.tally is not None:
+        arrays[TALLY] = draws.tally
+    if not with_users:
+        _hide(arrays, arrays["draws/label_counts"], alpha=0.0)
+    return header, arrays
+
+
+def pack_tastes(draws: TasteDraws, clicks: Clicks, n_tastes: int | str, with_users: bool) -> Packed:
+    """Return header and arrays of draws."""
+    header, arrays = _pack(draws, TASTES, clicks, {"n_tastes": n_tastes}, with_users)
+    if not with_users:  # the visits to a taste are at least as many as the users who make them
+        _hide(arrays, arrays["draws/visits_per_taste"], alpha=float(draws.laws().alphas.min()))
+    return header, arrays
+
+
+def unpack_mixture(header: Mapping[str, Any], arrays: Arrays) -> Unpacked:
+    """Return the parameters of the model, its clicks and its draws, or raise ValueError, KeyError or TypeError."""
+    options = _checked_options(header, MIXTURE_OPTIONS | PAPER_OPTIONS, {"max_users"})
+    if not isinstance(options["count_k"], list):
+        raise ValueError("count_k must be a list")
+    for k in options["count_k"]:
+        read_whole_number(k, "count_k")
+    left_out = {"n_clusters"} if options["sampler"] == "paper" else {"n_clusters", *PAPER_OPTIONS}
+    clicks, fields = _unpack(header, arrays, MIXTURE, {k: v for k, v in options.items() if k not in left_out})
+    _check_finite(fields, ("alpha", "tau", "log_joint", "within_distance"))
+    if (fields["alpha"] < 0).any() or (fields["tau"] < 0).any() or not np.allclose(fields["tau"].sum(axis=2), 1.0):
+        raise ValueError("alpha must not be negative, and tau must be weights that sum to 1")
+    problem: Problem = fields["problem"]
+    draws = Draws(**fields, tally=_tally(arrays, fields, clicks))
+    parameters = {
+        "n_clusters": "auto" if options["n_clusters"] == "auto" else problem.n_clusters,
+        "distance": options["distance"],
+        "rank_scale": options["rank_scale"],
+        "priors": Priors(rate=options["rate"], concentration=options["concentration"]),
+        "sampler": options["sampler"],
+        "start": "kmeans" if str(options["start"]).startswith("previous ") else options["start"],
+        "alpha_update": read_whole_number(options["alpha_update"], "alpha_update"),
+        "ranks_move": str(options["ranks_move"]),
+    }
+    check_distance(parameters["distance"])
+    scale_values(problem.n_items, parameters["rank_scale"])
+    return parameters, clicks, draws
+
+
+def unpack_tastes(header: Mapping[str, Any], arrays: Arrays) -> Unpacked:
+    """Return the parameters of the model, its clicks and its draws, or raise ValueError, KeyError or TypeError."""
+    options = _checked_options(header, TASTE_OPTIONS, {"start", "max_users"})
+    n_tastes = options.pop("n_tastes")
+    clicks, fields = _unpack(header, arrays, TASTES, options)
+    _check_finite(fields, ("alpha", "a", "b", "log_joint", "visits_per_taste", "probe"))
+    for name in ("alpha", "a", "b"):
+        if (fields[name] <= 0).any():
+            raise ValueError(f"{name} must be positive")
+    draws = TasteDraws(**fields)
+    draws.laws()  # refuses a distance or a rank scale that is not known
+    parameters = {
+        "n_tastes": "auto" if n_tastes == "auto" else draws.n_tastes,
+        "distance": options["distance"],
+        "rank_scale": options["rank_scale"],
+        "priors": read_priors(options),
+        "chains": draws.n_chains,
+    }
+    return parameters, clicks, draws
+
+
+def with_cluster_names(header: dict[str, Any], names: Mapping[int, str]) -> dict[str, Any]:
+    """Return the header of a file with what people call the clusters."""
+    return {**header, "cluster_names": {str(c): name for c, name in names.items()}}
+
+
+def read_cluster_names(header: Mapping[str, Any], n_clusters: int) -> dict[int, str]:
+    """Return what people call the clusters."""
+    names = header["cluster_names"]
+    if not isinstance(names, dict):
+        raise ValueError(f"cluster_names must be names by number, not {shown(names)}")
+    return checked_names({int(c): name for c, name in names.items()}, n_clusters)
+
+
+def _pack(
+    draws: ChainDraws, schema: Schema, clicks: Clicks, options: Mapping[str, Any], with_users: bool
+) -> Packed:
+    problem, plan = draws.problem, draws.plan
+    arrays: dict[str, NDArray[Any]] = {f"draws/{name}": getattr(draws, name) for name in _names(schema)}
+    if not with_users:  # what was followed through the chains are probabilities and clicks of single users
+        arrays["draws/probe"] = arrays["draws/probe"][:, :, :0]
+    about, shared = pack_clicks(clicks if with_users else without_users(clicks))
+    header = {
+        "version": draws.version,
+        "seed": draws.seed,
+        "data_hash": problem.data_hash if with_users else "",
+        "options": {**problem.options, **options},
+        "run": {
+            "n_users": problem.n_users, "n_items": problem.n_items, "n_clusters": problem.n_clusters,
+            "chains": plan.n_chains, "draws": plan.draws, "warmup": plan.warmup, "thin": plan.thin,
+            "stopped": draws.stopped, "note": draws.note, "caveat": draws.caveat,
+        },
+        **about,
+    }  # fmt: skip
+    return header, arrays | shared
+
+
+def _names(schema: Schema) -> tuple[str, ...]:
+    return (*schema.traces, "warmup_log_joint", "n_tallied")
+
+
+def _hide(arrays: dict[str, NDArray[Any]], members: NDArray[Any], alpha: float) -> None:
+    """Forget the clusters of few users, draw by draw: with this alpha, and any ranking, they prefer no item."""
+    few = is_too_few(members)
+    if not few.any():
+        return
+    n_items = arrays["draws/rho"].shape[-1]
+    hidden: dict[str, Any] = {
+        "alpha": alpha, "rho": np.arange(1, n_items + 1), "alpha_accepted": np.nan, "label_counts": 0,
+        "visits_per_taste": 0.0,
+    }  # fmt: skip
+    for name, value in hidden.items():
+        if (key := f"draws/{name}") in arrays:
+            arrays[key] = arrays[key].copy()
+            arrays[key][few] = value
+
+
+def _checked_options(header: Mapping[str, Any], needed: set[str], optional: set[str]) -> dict[str, Any]:
+    options = dict(header["options"])
+    if not needed <= options.keys() <= needed | optional:
+        raise ValueError(f"the options must be {', '.join(sorted(needed))}, not {', '.join(sorted(options))}")
+    if "max_users" in options:
+        read_whole_number(options["max_users"], "max_users")
+    return options
+
+
+def _unpack(
+    header: Mapping[str, Any], arrays: Arrays, schema: Schema, options: Mapping[str, Any]
+) -> tuple[Clicks, dict[str, Any]]:
+    """Return the clicks, and all fields of the draws but the tally, or raise ValueError, KeyError or TypeError."""
+    clicks, run = unpack_clicks(header, arrays), header["run"]
+    sizes = {name: read_whole_number(run[name], name) for name in ("n_users", "n_items", "n_clusters")}
+    if clicks.n_items != sizes["n_items"] or clicks.n_users not in (0, sizes["n_users"]):
+        raise ValueError(f"the draws are of {sizes['n_users']} users and {sizes['n_items']} items, the clicks not")
+    if type(header["seed"]) is not int or header["seed"] < 0:
+        raise ValueError(f"the seed is {shown(header['seed'])}")
+    if not all(
+        isinstance(text, str) for text in (header["version"], header["data_hash"], run["note"], run["caveat"])
+    ):
+        raise ValueError("version, data_hash, note and caveat must be texts")
+    if run["stopped"] not in STOPPED:
+        raise ValueError(f"stopped is {shown(run['stopped'])}")
+    plan = Plan(run["chains"], run["draws"], run["warmup"], run["thin"])
+    problem = Problem(**sizes, data_hash=header["data_hash"], options=options)
+    others = [name for name in arrays if name.startswith(CHOICE)]
+    check_names(arrays, [f"draws/{name}" for name in _names(schema)], [TALLY, *others])
+    log_joint = arrays["draws/log_joint"]
+    if log_joint.ndim != 2 or not 1 <= log_joint.shape[1] <= plan.draws:
+        raise ValueError(f"the draws of log_joint have shape {log_joint.shape}")
+    n_probed = arrays["draws/probe"].shape[-1]
+    fields: dict[str, Any] = {}
+    for name, (dtype, dims) in schema.traces.items():
+        shape = (plan.n_chains, log_joint.shape[1], *problem.shape(dims, probed=n_probed))
+        fields[name] = read_array(arrays, f"draws/{name}", problem.stored_dtype(dtype), shape)
+    check_rankings(fields["rho"], problem.n_items, "rho")
+    return clicks, fields | {
+        "warmup_log_joint": read_array(arrays, "draws/warmup_log_joint", "<f8", (plan.n_chains, plan.warmup)),
+        "n_tallied": read_array(arrays, "draws/n_tallied", "<i8", (plan.n_chains,)),
+        "problem": problem, "plan": plan, "seed": header["seed"], "version": header["version"],
+        **{name: run[name] for name in ("stopped", "note", "caveat")},
+    }  # fmt: skip
+
+
+def _check_finite(fields: Mapping[str, Any], names: tuple[str, ...]) -> None:
+    for name in names:
+        if not np.isfinite(fields[name]).all():
+            raise ValueError(f"{name} has values that are not finite")
+
+
+def _tally(arrays: Arrays, fields: Mapping[str, Any], clicks: Clicks) -> NDArray[Any] | None:
+    """Return the counts of items among the next k, or None if there are none."""
+    ks = fields["problem"].options["count_k"]
+    if not (ks and clicks.n_users):
+        if TALLY in arrays:
+            raise ValueError("there are counts, but the options name none, or the users are left out")
+        return None
+    if (fields["n_tallied"] < 1).any():
+        raise ValueError("counts must be of at least one draw of each chain")
+    return read_array(arrays, TALLY, "<i4", (fields["plan"].n_chains, len(ks), clicks.n_users, clicks.n_items))
