@@ -18,6 +18,7 @@ from bmcd.errors import InputError
 from bmcd.models.base import ProbabilityModel
 from bmcd.models.blend_file import pack_blend, unpack_blend
 from bmcd.models.blend_folds import BlendRun, fit_without_folds
+from bmcd.models.persistence import Packed
 from bmcd.prediction.explanation import BlendExplanation
 from bmcd.prediction.top_k import check_k, clicked_mask
 
@@ -156,7 +157,7 @@ class Blend(ProbabilityModel):
             raise InputError(f"no model of this blend is sampled: {', '.join(self.models_)}.")
         return pd.concat(tables, names=["model"]).reset_index(level="model")
 
-    def packed(self, *, clicks: bool = True) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    def packed(self, *, clicks: bool = True) -> Packed:
         """Return header and arrays of the file that `save` writes."""
         self.check_fitted()
         return pack_blend(

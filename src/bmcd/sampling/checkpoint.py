@@ -103,7 +103,7 @@ class Checkpoint:
 def write_checkpoint(
     path: str | Path, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], keep_previous: bool
 ) -> None:
-    """Write a checkpoint, and keep what was there under ``<path>.1``; only if that is complete (`keep_previous`)."""
+    """Write a checkpoint, and keep what was there under ``<path>.1`` if that is complete (`keep_previous`)."""
     path = Path(path)
 
     def keep() -> None:

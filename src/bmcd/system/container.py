@@ -123,7 +123,7 @@ def _content(kind: str, header: Mapping[str, Any], arrays: Mapping[str, NDArray[
     for name, array in ready.items():
         if not _NAME.fullmatch(name) or array.dtype.str not in DTYPES.values():
             raise ValueError(f"array {name!r} with dtype {array.dtype} cannot be stored")
-    content = safetensors.numpy.save(ready, {f"bmcd {FORMAT}": text})
+    content: bytes = safetensors.numpy.save(ready, {f"bmcd {FORMAT}": text})
     if (length := _LENGTH.unpack_from(content)[0]) > MAX_HEADER:
         raise ValueError(f"the header has {length:,} bytes, more than the {MAX_HEADER:,} a file may have")
     return content

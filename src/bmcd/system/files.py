@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, is_dataclass
 from pathlib import Path
-from typing import IO, Any, TextIO
+from typing import IO, Any
 
 from bmcd.errors import OutputError
 
@@ -43,7 +43,7 @@ def check_writable(path: Path) -> Path:
 
 
 @contextmanager
-def open_replacement(path: Path) -> Iterator[TextIO]:
+def open_replacement(path: Path) -> Iterator[IO[str]]:
     """Open a text file that takes its name only when it is complete."""
     # What UTF-8 cannot hold (half of a surrogate pair) is written as its escape, which JSON reads back.
     with _output_errors(path), replacement(path, encoding="utf-8", errors="backslashreplace", newline="") as file:
