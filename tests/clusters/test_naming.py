@@ -1,14 +1,13 @@
 """Names of clusters: given by people, kept in the file; or suggested by what sets a cluster apart."""
 
-import json
-
 import pandas as pd
 import pytest
 
 import bmcd
 from bmcd.clusters.naming import suggest_names
 from bmcd.errors import InputError, StoreError
-from bmcd.sampling import store
+from bmcd.models.persistence import pack
+from bmcd.system import container
 from bmcd.testing import example_clicks
 
 SHORT = {"draws": 6, "warmup": 4, "chains": 2, "seed": 1}
@@ -53,11 +52,6 @@ def test_names_are_kept_in_the_file_and_forgotten_by_a_new_fit(model, tmp_path):
     assert [c.name for c in other.clusters_] == [None, None]
 
 
-def test_a_model_without_names_is_the_file_it_was_before(model):
-    header, _ = model.packed()
-    assert "cluster_names" not in header["run"]
-
-
 @pytest.mark.parametrize("names", [{0: "a"}, {3: "a"}, {True: "a"}, {"1": "a"}, {1: 7}, {1: "two\nlines"}, ["a"]])
 def test_bad_names_are_refused(names):
     model = KINDS["BMCD"]()
@@ -68,9 +62,8 @@ def test_bad_names_are_refused(names):
 
 @pytest.mark.parametrize("names", [[1], {"x": "a"}, {"9": "a"}, {"1": None}, "skirts"])
 def test_bad_names_in_a_file_are_refused(names, tmp_path):
-    header, arrays = KINDS["BMCD"]().packed()
-    header["run"]["cluster_names"] = names
-    store.write(tmp_path / "bad.bmcd", json.loads(json.dumps(header)), arrays)
+    header, arrays = pack(KINDS["BMCD"](), clicks=True)
+    container.write(tmp_path / "bad.bmcd", "model", {**header, "cluster_names": names}, arrays)
     with pytest.raises(StoreError, match="damaged"):
         bmcd.load(tmp_path / "bad.bmcd")
 

@@ -11,6 +11,8 @@ from bmcd import testing
 from bmcd.baselines import EASE, ItemKNN, Popularity, UserKNN
 from bmcd.clicks.splitting import folds as click_folds
 from bmcd.errors import BlendError, InputError, StoreError
+from bmcd.models.persistence import pack
+from bmcd.system import container
 
 SHORT = {"draws": 2, "warmup": 8, "thin": 1}
 TASTES = {"Tastes": bmcd.Tastes(3, chains=2)}
@@ -207,21 +209,19 @@ def test_files_bring_everything_back(model, clicks, tmp_path):
 
 
 def test_a_changed_file_is_refused(model, tmp_path):
-    from bmcd.sampling import store
-
-    header, arrays = model.packed()
+    header, arrays = pack(model, clicks=True)
     for change in (
         {"rule/weights": arrays["rule/weights"][:, :-1]},
         {"rule/maps": -arrays["rule/maps"]},
         {"scales/1/e": arrays["scales/1/e"][::-1]},
-        {"models/1/weights_": arrays["models/1/weights_"][:, :-1]},
+        {"parts/1/weights_": arrays["parts/1/weights_"][:, :-1]},
         {"rule/ks": arrays["rule/ks"] * 0},
     ):
-        store.write(tmp_path / "bad.bmcd", header, {**arrays, **change})
+        container.write(tmp_path / "bad.bmcd", "model", header, {**arrays, **change})
         with pytest.raises(StoreError, match="is damaged or was not written by bmcd"):
             bmcd.load(tmp_path / "bad.bmcd")
-    other = {**header, "options": {**header["options"], "models": header["options"]["models"][:1]}}
-    store.write(tmp_path / "bad.bmcd", other, arrays)
+    other = {**header, "parts": header["parts"][:1]}
+    container.write(tmp_path / "bad.bmcd", "model", other, arrays)
     with pytest.raises(StoreError):
         bmcd.load(tmp_path / "bad.bmcd")
 

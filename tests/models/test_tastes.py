@@ -7,6 +7,7 @@ import bmcd
 from bmcd import testing
 from bmcd.errors import FitWarning, InputError, StoreError
 from bmcd.sampling.tastes.priors import GammaPrior
+from bmcd.system import container
 
 SHORT = {"draws": 4, "warmup": 15, "thin": 2, "progress": False}
 
@@ -105,13 +106,11 @@ def test_a_file_gives_the_same_answers(clicks, tmp_path, with_clicks, options):
 
 @pytest.mark.parametrize("field", ["alpha", "rho", "a", "b", "log_joint"])
 def test_a_hostile_file_is_refused(model, tmp_path, field):
-    from bmcd.sampling import store
-
     model.save(tmp_path / "m.bmcd")
-    stored = store.read(tmp_path / "m.bmcd", "model")
+    stored = container.read(tmp_path / "m.bmcd", "model")
     array = stored.arrays[f"draws/{field}"]
     array.reshape(-1)[0] = 0 if field == "rho" else -1 if field in ("alpha", "a", "b") else np.nan
-    store.write(tmp_path / "bad.bmcd", stored.header, stored.arrays)
+    container.write(tmp_path / "bad.bmcd", "model", stored.header, stored.arrays)
     with pytest.raises(StoreError, match="damaged"):
         bmcd.load(tmp_path / "bad.bmcd")
 

@@ -90,12 +90,13 @@ def read(path: str | Path, kind: str) -> Stored:
     """Read a file of that kind, or raise `StoreError`."""
     path = Path(path)
     try:
-        if not stat.S_ISREG(path.stat().st_mode):  # opening a pipe would wait forever
+        about = path.stat()
+        if not stat.S_ISREG(about.st_mode):  # opening a pipe would wait forever
             raise StoreError(f"{path}: is not a file.")
         with path.open("rb") as file:
             # The whole file at once: mapped memory would crash if another process made the file shorter.
-            start = file.read(_LENGTH.size + MAX_HEADER)
-            _check_start(start, path.stat().st_size, path)
+            start = file.read(min(about.st_size, _LENGTH.size + MAX_HEADER))
+            _check_start(start, about.st_size, path)
             file.seek(0)
             content = file.read()
     except OSError as error:
@@ -157,8 +158,8 @@ def _check_start(start: bytes, size: int, path: Path) -> None:
 
 def _header(content: bytes, kind: str) -> dict[str, Any]:
     length = _LENGTH.unpack_from(content)[0]
-    metadata = json.loads(content[_LENGTH.size : _LENGTH.size + length])["__metadata__"]
-    found = json.loads(metadata[f"bmcd {FORMAT}"], object_pairs_hook=_no_duplicates, parse_constant=_no_constant)
+    metadata = _parsed(content[_LENGTH.size : _LENGTH.size + length])["__metadata__"]
+    found = _parsed(metadata[f"bmcd {FORMAT}"])
     if len(metadata) != 1 or found.keys() != {"sha256", "kind", "header"} or not isinstance(found["header"], dict):
         raise ValueError("its metadata must be a checksum, a kind and a header")
     if found["kind"] != kind:
@@ -180,6 +181,10 @@ def _arrays(content: bytes) -> dict[str, NDArray[Any]]:
 
 def _refuse(path: Path, what: str) -> NoReturn:
     raise StoreError(f"{path}: {what}.")
+
+
+def _parsed(text: str | bytes) -> Any:
+    return json.loads(text, object_pairs_hook=_no_duplicates, parse_constant=_no_constant)
 
 
 def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

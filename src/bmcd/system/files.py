@@ -98,9 +98,9 @@ def replacement(
     the file takes bytes. ``before_rename`` is called when the file is complete.
     """
     remove_leftovers(path)
-    temporary = temporary_name(path)
+    temporary, file = _opened(path, private, text)
     try:
-        with _opened(temporary, private, text) as file:
+        with file:
             if not private and path.exists():
                 os.chmod(temporary, stat.S_IMODE(path.stat().st_mode))
             yield file
@@ -133,17 +133,19 @@ def remove_leftovers(path: Path) -> None:
             found.unlink()
 
 
-def _opened(path: Path, private: bool, text: dict[str, str]) -> IO[Any]:
-    """Open a new file, locked as long as it is open."""
-    file = os.fdopen(
-        os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o600 if private else 0o666),
-        "w" if text else "wb",
-        **text,  # type: ignore[call-overload]
-    )
-    if fcntl is not None:
-        with contextlib.suppress(OSError):  # some network file systems have no locks
-            fcntl.flock(file, fcntl.LOCK_EX)
-    return file  # type: ignore[no-any-return]
+def _opened(path: Path, private: bool, text: dict[str, str]) -> tuple[Path, IO[Any]]:
+    """Open a new file beside ``path``, locked as long as it is open."""
+    while True:
+        temporary = temporary_name(path)
+        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+        descriptor = os.open(temporary, flags, 0o600 if private else 0o666)
+        if fcntl is not None:
+            with contextlib.suppress(OSError):  # some network file systems have no locks
+                fcntl.flock(descriptor, fcntl.LOCK_EX)
+            if not os.fstat(descriptor).st_nlink:  # taken for a leftover before it was locked
+                os.close(descriptor)
+                continue
+        return temporary, open(descriptor, "w" if text else "wb", **text)  # type: ignore[call-overload]
 
 
 def _sync_folder(folder: Path) -> None:

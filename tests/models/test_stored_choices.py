@@ -1,4 +1,4 @@
-"""What "auto" found stays with the model: in its file, with and without users, and old files have none."""
+"""What "auto" found stays with the model: in its file, with and without users."""
 
 import numpy as np
 import pandas as pd
@@ -6,8 +6,8 @@ import pytest
 
 import bmcd
 from bmcd.errors import StoreError
-from bmcd.models.choice_file import NAME
-from bmcd.sampling import store
+from bmcd.models.persistence import pack
+from bmcd.system import container
 
 CLICKS = bmcd.simulate(80, 10, consensuses=2, alpha=6.0, mean_clicks=3.0, seed=2).clicks
 
@@ -49,11 +49,33 @@ def test_the_choice_of_tastes_comes_back(tmp_path):
     assert f"({model.n_tastes_} chosen)" in repr(loaded)
 
 
-@pytest.mark.parametrize("junk", [b"", b"[]", b'{"table": 1}', b"\xff", b"{"])
-def test_a_choice_that_cannot_be_read_is_a_clean_error(mixture, tmp_path, junk):
+def test_a_choice_by_few_users_is_not_kept_without_users():
+    few = bmcd.Clicks.from_matrix(CLICKS.matrix[:20].toarray())
+    model = bmcd.BMCD(2).fit(few, draws=4, warmup=2, chains=2)
+    model.choice_ = bmcd.choose_n_clusters(few, [1, 2], draws=3, warmup=3, chains=2)
+    assert model.choice_.n_held_out_users < 5
+    assert pack(model, clicks=True)[0]["choice"] is not None
+    assert pack(model, clicks=False)[0]["choice"] is None
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda header, arrays: header.update(choice=[]),
+        lambda header, arrays: header.update(choice={"table": 1}),
+        lambda header, arrays: header["choice"].update(recommended=-1),
+        lambda header, arrays: header["choice"]["table"].update(n_clusters=["x"]),
+        lambda header, arrays: header["choice"]["table"].update(n_clusters=[1, 2, 9]),
+        lambda header, arrays: arrays.update({"choice/held_out_rows": np.array([-1])}),
+        lambda header, arrays: arrays.update({"choice/held_out_rows": np.array([10**6])}),
+        lambda header, arrays: arrays.update({"choice/log_likelihood/1": np.zeros(1)}),
+        lambda header, arrays: arrays.pop("choice/within_distance/1"),
+    ],
+)
+def test_a_choice_that_cannot_be_read_is_a_clean_error(mixture, tmp_path, change):
     mixture.save(tmp_path / "m.bmcd")
-    stored = store.read(tmp_path / "m.bmcd", "model")
-    header = {name: stored.header[name] for name in store.HEADER}
-    store.write(tmp_path / "m.bmcd", header, {**stored.arrays, NAME: np.frombuffer(junk, np.uint8)})
+    _, header, arrays = container.read(tmp_path / "m.bmcd", "model")
+    change(header, arrays)
+    container.write(tmp_path / "m.bmcd", "model", header, arrays)
     with pytest.raises(StoreError, match="is damaged or was not written by bmcd"):
         bmcd.load(tmp_path / "m.bmcd")
