@@ -172,7 +172,7 @@ def test_counts_of_other_distances_are_stored(tmp_path):
 def test_baselines_can_be_saved_on_their_own(make, tmp_path):
     clicks = example_clicks()
     fitted = make().fit(clicks)
-    save(fitted, tmp_path / "m")
+    fitted.save(tmp_path / "m")
     other = load(tmp_path / "m")
     assert type(other) is type(fitted)
     assert other.recommend(3).equals(fitted.recommend(3))
@@ -202,7 +202,7 @@ def test_models_of_others_cannot_be_saved(tmp_path):
 
 
 def telling_log(secret=False):
-    """A log with a few users and items that stand out; with ``secret`` four users clicked, and are called, otherwise."""
+    """A log with an item of four users; with ``secret`` these four have other names and other clicks."""
     rng = np.random.default_rng(5)
     matrix = rng.random((150, 12)) < 0.3
     matrix[:, 0], matrix[:, 11] = True, False
@@ -308,7 +308,7 @@ def test_items_of_few_users_leave_no_trace_in_baselines():
 
 def test_a_model_of_few_users_is_not_saved_without_clicks(tmp_path):
     model = bmcd.BMCD(1).fit(bmcd.Clicks.from_matrix(np.eye(4, 5)), draws=2, warmup=1, chains=1)
-    with pytest.raises(InputError, match="fitted to 4 users, and .* fewer than 5"):
+    with pytest.raises(InputError, match=r"fitted to 4 users, and .* fewer than 5"):
         model.save(tmp_path / "m", clicks=False)
     assert os.listdir(tmp_path) == []
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any, Self, TypeAlias
 
 import numpy as np
@@ -15,6 +16,7 @@ from sklearn.exceptions import NotFittedError
 from bmcd.clicks.ids import id_ranks
 from bmcd.clicks.log import Clicks
 from bmcd.errors import InputError
+from bmcd.models.persistence import save
 from bmcd.prediction.top_k import Lists, best_items, check_k, clicked_mask, recommendation_frame
 
 Floats = NDArray[np.float64]
@@ -92,6 +94,15 @@ class Rival(BaseEstimator, ABC):  # type: ignore[misc]
         size = max(1, BLOCK_SCORES // self._width())
         blocks = [self._scores_of(clicked[start : start + size]) for start in range(0, people.n_users, size)]
         return np.concatenate([np.zeros((0, people.n_items)), *blocks])
+
+    def save(self, path: str | Path, *, clicks: bool = True) -> None:
+        """Write the fitted model to one file, which `bmcd.load` opens; see `BMCD.save`.
+
+        Methods that need everybody's clicks, such as UserKNN, cannot be saved with ``clicks=False``. Of other
+        methods such a file holds nothing about items that fewer than five users clicked.
+        """
+        self._check_fitted()
+        save(self, path, clicks=clicks)
 
     def packed(self) -> dict[str, NDArray[Any]]:
         """Return what it has learned as arrays, of which `restore` makes the model again."""

@@ -19,7 +19,7 @@ from bmcd.errors import FitWarning, StoreError
 
 NEEDED = (
     "arviz-base", "arviz-stats", "matplotlib", "narwhals", "numba", "numpy", "pandas", "pyarrow", "rich",
-    "scikit-learn", "scipy", "threadpoolctl", "typer",
+    "safetensors", "scikit-learn", "scipy", "threadpoolctl", "typer",
 )  # fmt: skip
 EXTRA = {
     "polars": "answers in polars frames",
@@ -209,10 +209,10 @@ def _distinct(kernels: list[Any]) -> list[Any]:
 
 def _model(path: Path) -> Check:
     import bmcd
-    from bmcd.models.persistence import sampled_models
+    from bmcd.models.persistence import load_model, sampled_models
 
     try:
-        model = bmcd.load(path)
+        model = load_model(path)
     except StoreError as error:
         return Check("model", "broken", str(error), "Get the file anew, or fit again.")
     clicks, sampled = model.clicks_, sampled_models(model)

@@ -44,9 +44,9 @@ def clusters(
     names = dict(_number_and_name(text) for text in name or ())
     target = None if output is None else check_output(output, TABLES, [model])
     of_users = None if users is None else check_output(users, TABLES, [model, output])
-    import bmcd
+    from bmcd.models.persistence import load_model
 
-    fitted = bmcd.load(model)
+    fitted = load_model(model)
     if names:
         fitted.name_clusters(names).save(model)
     found = fitted.clusters_

@@ -55,8 +55,9 @@ def evaluate(
     """
     target = None if output is None else check_output(output, TABLES, [model, test])
     import bmcd
+    from bmcd.models.persistence import load_model
 
-    fitted = bmcd.load(model)
+    fitted = load_model(model)
     if fitted.clicks_.n_users == 0:
         raise InputError("this model was saved without users (--no-clicks), so there is nobody to evaluate.")
     layout = Layout(user_column, item_column, delimiter, encoding, missing)

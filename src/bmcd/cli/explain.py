@@ -24,10 +24,10 @@ def explain(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Say where each cluster of the user, or each model of a blend, has the item, and what it adds."""
-    import bmcd
     from bmcd.cli.recommend import wanted_users
+    from bmcd.models.persistence import load_model
 
-    fitted = bmcd.load(model)
+    fitted = load_model(model)
     known = fitted.clicks_.items
     own_item = own_ids([item], known, "item", "Explain one of them.")[0]
     if history is not None:

@@ -175,7 +175,9 @@ def fit(
     ] = None,
     no_clicks: Annotated[
         bool,
-        typer.Option("--no-clicks", help="Leave out of the file all that is about single users (privacy)."),
+        typer.Option(
+            "--no-clicks", help="Store no user, no sequence of clicks, and nothing about fewer than five users."
+        ),
     ] = False,
     require_converged: Annotated[
         bool,

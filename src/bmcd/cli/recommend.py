@@ -88,8 +88,9 @@ def recommend(
     target = None if output is None else check_output(output, TABLES, but_not)
     import bmcd
     from bmcd.clicks.histories import clicks_of_histories
+    from bmcd.models.persistence import load_model
 
-    fitted = bmcd.load(model)
+    fitted = load_model(model)
     known = fitted.clicks_
     hint = "The model can recommend only items it was fitted to."
     layout = Layout(user_column, item_column, delimiter, encoding, missing)

@@ -71,8 +71,9 @@ def report(
         raise typer.BadParameter("--user has no ids in it.")
     target = check_output(output, SUFFIXES, [model, test, before, items])
     import bmcd
+    from bmcd.models.persistence import load_model
 
-    fitted = bmcd.load(model)
+    fitted = load_model(model)
     known, test_clicks, shown = fitted.clicks_, None, None
     if known.n_users:  # else the report itself says what is wrong
         if test is not None:
@@ -80,7 +81,7 @@ def report(
             test_clicks = as_known(layout.read_aloud(test), known, ignore_unknown)
         if wanted:
             shown = own_ids(wanted, known.users, "user", "Show users that the model was fitted to.")
-    reported = fitted if before is None else _named(before, bmcd.load(before), model, fitted)
+    reported = fitted if before is None else _named(before, load_model(before), model, fitted)
     bmcd.report(reported, None, test_clicks, target, rivals=None if rivals else {}, users=shown, **options)
     if as_json:
         print_json({"model": model, "test": test, "file": output, "bytes": target.stat().st_size})

@@ -327,7 +327,7 @@ def _without_few(arrays: dict[str, NDArray[Any]], clicks: Clicks) -> dict[str, N
             kept |= {f"{stem}.{p}": getattr(own, p) for p in ("data", "indices", "indptr")}
         elif not dot:
             kept[name] = array = array.copy()
-            least = max(array.min(initial=0.0 if (array <= 0).any() else np.inf), 0.0)  # some must be positive
+            least = array.min() if array.size and (array > 0).all() else 0  # some must be positive
             for axis in range(array.ndim):
                 if array.shape[axis] == n_items:
                     np.moveaxis(array, axis, 0)[rare] = least
