@@ -10,7 +10,7 @@ import bmcd
 from bmcd import Clicks, baselines
 from bmcd.testing import check_recommender, example_clicks
 
-RIVALS = {
+BASELINES = {
     "Popularity": {},
     "ItemKNN": {"neighbours": 3},
     "UserKNN": {"neighbours": 3},
@@ -26,11 +26,11 @@ RANDOM_STARTS = ("ALS", "SparkALS", "PenalisedMF", "PoissonFactorisation")
 WITH_PROBABILITY = ("PoissonFactorisation",)
 
 
-@pytest.fixture(params=RIVALS)
+@pytest.fixture(params=BASELINES)
 def make(request, require):
     if request.param == "ALS":
         require("implicit")
-    return lambda: getattr(baselines, request.param)(**RIVALS[request.param])
+    return lambda: getattr(baselines, request.param)(**BASELINES[request.param])
 
 
 def value_of(make):
@@ -39,7 +39,7 @@ def value_of(make):
 
 
 def test_every_rival_is_held_to_the_contract():
-    assert {*RIVALS, "SparkALS"} == {*baselines.__all__} - {"Rival"}  # Spark's has a test of its own
+    assert {*BASELINES, "SparkALS"} == {*baselines.__all__} - {"Baseline"}  # Spark's has a test of its own
 
 
 def test_the_contract_is_kept(make):
@@ -78,7 +78,7 @@ def test_neither_threads_nor_the_order_of_rows_and_columns_matter(make):
 def test_blocks_of_users_make_no_difference(make, monkeypatch):
     model = make().fit(example_clicks())
     together = model.recommend(3)
-    monkeypatch.setattr(baselines.rival, "BLOCK_SCORES", 25)
+    monkeypatch.setattr(baselines.base, "BLOCK_SCORES", 25)
     pd.testing.assert_frame_equal(model.recommend(3), together)
 
 
@@ -147,7 +147,7 @@ def test_a_fit_that_fails_leaves_no_old_answers(monkeypatch):
     with pytest.raises(ValueError, match="regularization"):
         model.set_params(regularization=-1).fit(example_clicks())
     model.recommend(1)  # settings are checked before anything is forgotten
-    monkeypatch.setattr(baselines.EASE, "_learn", lambda self, seed, n_threads: 1 / 0)
+    monkeypatch.setattr(baselines.EASE, "_learn", lambda self, clicks, seed, n_threads: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         model.set_params(regularization=1.0).fit(example_clicks())
     with pytest.raises(NotFittedError):

@@ -61,10 +61,12 @@ def test_keep_largest(rows, n):
 @given(some_events(), st.sampled_from([0.5, 10.0]), st.integers(1, 5))
 def test_two_steps(events, smoothing, n):
     followers = counting.directed_pairs(events, np.ones(len(events.item)), 1)
-    walk, total = counting.two_steps(followers, smoothing, n)
+    walk, total = counting.two_steps(followers, counting.row_sums(followers), smoothing, n)
     slow = reference.two_steps(followers.toarray().astype(float), smoothing)
     np.testing.assert_allclose(total, slow.sum(axis=1), **TIGHT)
-    np.testing.assert_allclose(counting.two_steps(followers, smoothing, 5)[0].toarray(), slow, **TIGHT)
+    np.testing.assert_allclose(
+        counting.two_steps(followers, counting.row_sums(followers), smoothing, 5)[0].toarray(), slow, **TIGHT
+    )
     assert np.diff(walk.indptr).max(initial=0) <= n
     # Sums that are equal in theory may differ in their last bits, so the largest are compared by size.
     kept, wanted = (np.sort(table, axis=1) for table in (walk.toarray(), reference.keep_largest(slow, n)))

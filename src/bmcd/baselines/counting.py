@@ -23,6 +23,8 @@ from bmcd.errors import InputError, Message, Option
 Floats = NDArray[np.float64]
 HOUR = 3_600_000_000
 """In microseconds."""
+FLOOR = 0.5
+"""Clicks that `popularity_share` adds to each item."""
 DIGIT = 11
 """Bits of the digits that `_newest_first` sorts by."""
 
@@ -171,20 +173,39 @@ def row_sums(matrix: Any) -> Floats:
     return sums
 
 
-def two_steps(followers: Any, smoothing: float, n: int) -> tuple[Any, Floats]:
+def two_steps(followers: Any, totals: Floats, smoothing: float, n: int) -> tuple[Any, Floats]:
     """Return where two steps from each item lead: the n largest probabilities of each row, and the sums of all.
 
-    A step from a to b has the probability [a, b] / (row sum of a + smoothing); what is missing to 1 goes nowhere.
-    Walks that return are left out.
+    A step from a to b has the probability followers[a, b] / (totals[a] + smoothing); what is missing to 1 goes
+    nowhere. Walks that return are left out.
 
-    >>> walk, total = two_steps(sparse.csr_array([[0, 3.0, 0], [0, 0, 1.0], [0, 0, 0]]), 1.0, 2)
+    >>> followers = sparse.csr_array([[0, 3.0, 0], [0, 0, 1.0], [0, 0, 0]])
+    >>> walk, total = two_steps(followers, np.array([3.0, 1.0, 0.0]), 1.0, 2)
     >>> walk.toarray()[0].tolist(), total.tolist()
     ([0.0, 0.0, 0.375], [0.375, 0.0, 0.0])
     """
     starts, items, values = arrays_of(followers)
-    rates = values / np.repeat(_row_sums(starts, values) + smoothing, np.diff(starts))
+    rates = values / np.repeat(totals + smoothing, np.diff(starts))
     *arrays, total = _two_steps(starts, items, rates, n)
     return _csr(tuple(arrays)), total
+
+
+def popularity_share(events: Events, half_life: float | None) -> Floats:
+    """Return the share of each item in the clicks, decayed; half a click of a typical hour is added to each item.
+
+    So an item never clicked has a small share too, one that does not depend on the number of items or on how much
+    is clicked at the moment. The shares sum to a little more than 1.
+
+    >>> popularity_share(Events(np.array([0, 1, 0, 0]), None, None, None, None, 3), None).tolist()
+    [0.875, 0.375, 0.125]
+    """
+    counts = decayed_counts(events, half_life)
+    volume = float(len(events.item))
+    if half_life is not None and events.age is not None and volume:
+        # What the sum of the decayed counts is on average over the log.
+        hours = max(float(events.age.max() - events.age.min()), half_life)
+        volume *= min(half_life / (np.log(2) * hours), 1.0)
+    return counts / max(counts.sum(), 1e-300) + FLOOR / max(volume, 1.0)
 
 
 def arrays_of(matrix: Any) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[Any]]:
@@ -309,7 +330,7 @@ def _pairs(item, session, tied, weights, gaps, starts, places, both):
 
 
 @numba.njit(cache=True, nogil=True)
-def _largest(values, n, keep):
+def mark_largest(values, n, keep):
     """Mark the n largest absolute values; of equal ones the first."""
     if values.size <= n:
         keep[: values.size] = True
@@ -339,7 +360,7 @@ def _keep_largest(starts, columns, values, n):
     keep, m = np.empty(longest, np.bool_), 0
     for a in range(starts.size - 1):
         first, last = starts[a], starts[a + 1]
-        _largest(values[first:last], n, keep)
+        mark_largest(values[first:last], n, keep)
         for e in range(first, last):
             if keep[e - first]:
                 kept_columns[m], kept_values[m] = columns[e], values[e]
@@ -381,7 +402,7 @@ def _two_steps(starts, columns, rates, n):
         for e in range(count):
             found_values[e] = total[found[e]]
             sums[a] += found_values[e]
-        _largest(found_values[:count], n, keep)
+        mark_largest(found_values[:count], n, keep)
         if m + min(count, n) > kept_columns.size:
             bigger = max(2 * kept_columns.size, m + n)
             more_columns, more_values = np.empty(bigger, np.int32), np.empty(bigger, np.float32)

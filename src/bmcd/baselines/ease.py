@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 from scipy import linalg
 
-from bmcd.baselines.rival import Floats, Matrix, Rival, check_number
+from bmcd.baselines.base import Baseline, Floats, Matrix, check_number
+from bmcd.clicks.log import Clicks
 
 
-class EASE(Rival):
+class EASE(Baseline):
     """Embarrassingly shallow autoencoder (Steck, 2019).
 
     The weights B minimise ||X - XB||² + regularization ||B||² under a zero diagonal, so that no item predicts
@@ -36,7 +37,7 @@ class EASE(Rival):
     def _check_settings(self) -> None:
         check_number("regularization", self.regularization, above=0)
 
-    def _learn(self, seed: int, n_threads: int | None) -> None:
+    def _learn(self, clicks: Clicks, seed: int, n_threads: int | None) -> None:
         gram = np.asarray((self._clicked.T @ self._clicked).toarray())
         gram[np.diag_indices_from(gram)] += self.regularization
         # What linalg.inv(gram, assume_a="pos") does, to the bit, which SciPy has since 1.17 only.

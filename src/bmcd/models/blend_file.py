@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bmcd import __version__, baselines
-from bmcd.baselines import Rival, UserKNN
+from bmcd.baselines import Baseline, UserKNN
 from bmcd.blending.features import Scale, feature_names
 from bmcd.blending.learning import LAST_RANKS
 from bmcd.blending.parts import gives_law
@@ -21,8 +21,8 @@ from bmcd.models.bmcd import BMCD
 from bmcd.models.files import Arrays, describe_clicks, pack_clicks, read_array, read_whole_number, unpack_clicks
 from bmcd.models.tastes import Tastes
 
-RIVALS: dict[str, type[Rival]] = {
-    name: getattr(baselines, name) for name in baselines.__all__ if name != Rival.__name__
+BASELINES: dict[str, type[Baseline]] = {
+    name: getattr(baselines, name) for name in baselines.__all__ if name != Baseline.__name__
 }
 SAMPLED: dict[str, type[BMCD] | type[Tastes]] = {"BMCD": BMCD, "Tastes": Tastes}
 SHARED = ("clicks/", "items/")  # kept once, for all models
@@ -96,7 +96,7 @@ def _pack_model(name: str, model: Any, with_users: bool) -> tuple[dict[str, Any]
     if type(model) in SAMPLED.values():
         header, arrays = model.packed(clicks=with_users)
         return {"class": kind, "header": header}, arrays
-    if type(model) not in RIVALS.values():
+    if type(model) not in BASELINES.values():
         raise InputError(f"{name} is a {kind}, which is not of bmcd: a blend with it cannot be saved.")
     if isinstance(model, UserKNN) and not with_users:
         raise InputError(f"{name} is a UserKNN, which needs everybody's clicks: save the blend with clicks=True.")
@@ -112,7 +112,7 @@ def _unpack_model(about: Mapping[str, Any], own: Arrays, shared: Arrays, clicks:
         if about["header"]["run"]["n_items"] != clicks.n_items:
             raise ValueError(f"{kind} has another number of items than the blend")
         return SAMPLED[kind].restored(about["header"], {**own, **shared})
-    return RIVALS[kind](**about["settings"]).restore(clicks, own)
+    return BASELINES[kind](**about["settings"]).restore(clicks, own)
 
 
 def _read_scale(arrays: Arrays) -> Scale:

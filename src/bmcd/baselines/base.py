@@ -1,10 +1,10 @@
-"""What all rivals share: everything but how they learn and score."""
+"""What all baselines share: everything but how they learn and score."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
-from typing import Any, Self, TypeAlias
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Literal, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,7 @@ from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
+from bmcd.clicks.histories import clicks_of_histories
 from bmcd.clicks.ids import id_ranks
 from bmcd.clicks.log import Clicks
 from bmcd.errors import InputError
@@ -25,8 +26,10 @@ BLOCK_SCORES = 4_000_000
 SPARSE_PARTS = ("data", "indices", "indptr")
 
 
-class Rival(BaseEstimator, ABC):  # type: ignore[misc]
-    """A method that gives everybody a score for every item; a new one needs only `_learn` and `_scores_of`.
+class Baseline(BaseEstimator, ABC):  # type: ignore[misc]
+    """A method that gives every user a score for every item; a new one needs only `_learn` and `_scores_of`.
+
+    A method that uses the order of clicks overrides `_scores_for` instead of `_scores_of`.
 
     Attributes
     ----------
@@ -35,8 +38,8 @@ class Rival(BaseEstimator, ABC):  # type: ignore[misc]
     Examples
     --------
     >>> import bmcd
-    >>> from bmcd.baselines import EASE, Rival
-    >>> isinstance(EASE(), Rival)
+    >>> from bmcd.baselines import EASE, Baseline
+    >>> isinstance(EASE(), Baseline)
     True
     """
 
@@ -60,14 +63,14 @@ class Rival(BaseEstimator, ABC):  # type: ignore[misc]
         n_threads
             For methods that use several (default: as many as cores). It never changes what is recommended.
         progress
-            As in `BMCD.fit`; the rivals are quick and show nothing.
+            As in `BMCD.fit`; the baselines are quick and show nothing.
         """
         clicks = clicks if isinstance(clicks, Clicks) else Clicks.from_frame(clicks)
         self._check_settings()
         if hasattr(self, "clicks_"):
             del self.clicks_  # a fit that fails leaves a model that is not fitted
         self._prepare(clicks)
-        self._learn(seed, n_threads)
+        self._learn(clicks, seed, n_threads)
         self.clicks_ = clicks
         return self
 
@@ -75,23 +78,25 @@ class Rival(BaseEstimator, ABC):  # type: ignore[misc]
         # Numbers, because the methods count clicks, and sums of booleans would be booleans.
         self._clicked: Matrix = clicks.matrix.astype(np.float64)
         self._popularity: Floats = clicks.per_item.astype(np.float64)
-        self._user_order, self._item_order = id_ranks(clicks.users), id_ranks(clicks.items)
+        self._item_order = id_ranks(clicks.items)
 
     def scores_for(self, people: Clicks) -> Floats:
-        """Return the scores of anybody with clicks on the items it was fitted to, people x items.
+        """Return the scores of any users with clicks on the items it was fitted to, users x items.
 
         Users it was fitted to get (nearly) what `recommend` gives them. ALS solves once more for their factors,
-        and for UserKNN they are neighbours of themselves.
+        and for UserKNN they are neighbours of themselves. `score_blocks` gives the same block by block, for many.
         """
+        return np.concatenate([np.zeros((0, people.n_items)), *(block for _, block in self.score_blocks(people))])
+
+    def score_blocks(self, people: Clicks) -> Iterator[tuple[NDArray[np.int64], Floats]]:
+        """Yield `scores_for` block by block: the rows of some users, and their scores."""
         self._check_fitted()
         if people.n_items != self.clicks_.n_items:
             raise InputError(
                 f"the clicks are on {people.n_items} items, but it was fitted to {self.clicks_.n_items}."
             )
-        clicked: Matrix = people.matrix.astype(np.float64)
-        size = max(1, BLOCK_SCORES // self._width())
-        blocks = [self._scores_of(clicked[start : start + size]) for start in range(0, people.n_users, size)]
-        return np.concatenate([np.zeros((0, people.n_items)), *blocks])
+        for rows in self._blocks(np.arange(people.n_users)):
+            yield rows, self._scores_for(people, rows)
 
     def packed(self) -> dict[str, NDArray[Any]]:
         """Return what it has learned as arrays, of which `restore` makes the model again."""
@@ -122,7 +127,8 @@ class Rival(BaseEstimator, ABC):  # type: ignore[misc]
                 value.check_format(full_check=True)
             setattr(self, name, value)
         self.clicks_ = clicks
-        if self._scores_of(sparse.csr_array((1, clicks.n_items))).shape != (1, clicks.n_items):
+        nobody = clicks_of_histories([[]], clicks)
+        if self._scores_for(nobody, np.arange(1)).shape != (1, clicks.n_items):
             raise ValueError(f"what the {type(self).__name__} has learned does not fit {clicks.n_items} items")
         return self
 
@@ -143,26 +149,69 @@ class Rival(BaseEstimator, ABC):  # type: ignore[misc]
             Recommend only from these.
         """
         self._check_fitted()
-        k, clicks = check_k(k), self.clicks_
-        rows, allowed = np.arange(clicks.n_users), np.ones(clicks.n_items, np.bool_)
+        clicks = self.clicks_
+        rows = np.arange(clicks.n_users)
         if users is not None:
             rows = clicks.rows_of(users, "Only users it was fitted to get recommendations.")
+        return self._frame(clicks, rows, k, items)
+
+    def recommend_for(
+        self,
+        histories: Any,
+        k: int = 10,
+        items: Iterable[Any] | None = None,
+        unknown: Literal["error", "ignore"] = "error",
+    ) -> Any:
+        """Recommend to any users from their clicks alone; the frame is that of `recommend`.
+
+        Items of a history are not recommended. Methods that use order take the last session of a history as the
+        running session: all of it, unless it has times or sessions of its own.
+
+        Parameters
+        ----------
+        histories
+            Clicks in order, the latest last: a list of lists of items, whose users are then 0, 1, ...; a dict from
+            user to list; a `Clicks`; or a frame with the columns user and item, and perhaps time.
+        k
+            How many items for each user.
+        items
+            Recommend only from these.
+        unknown
+            What to do about items it was not fitted to: "error" lists them, "ignore" leaves them out.
+
+        Examples
+        --------
+        >>> from bmcd import Clicks
+        >>> from bmcd.baselines import ItemKNN
+        >>> clicks = Clicks.from_matrix([[1, 1, 0], [1, 1, 0], [1, 0, 1]], items=["a", "b", "c"])
+        >>> ItemKNN().fit(clicks).recommend_for({"ann": ["b", "a"], "bob": []}, k=1)["item"].tolist()
+        ['c', 'a']
+        """
+        self._check_fitted()
+        people = clicks_of_histories(histories, self.clicks_, unknown)
+        return self._frame(people, np.arange(people.n_users), k, items)
+
+    def _frame(self, people: Clicks, rows: NDArray[np.int64], k: int, items: Iterable[Any] | None) -> Any:
+        """Return the recommendations for the users in these rows of ``people``."""
+        k, allowed = check_k(k), np.ones(people.n_items, np.bool_)
         if items is not None:
-            columns = clicks.columns_of(items, "Only items it was fitted to can be recommended.")
-            allowed = np.isin(np.arange(clicks.n_items), columns)
-        size = max(1, BLOCK_SCORES // self._width())
-        # At least one block, so that no users get an empty frame.
-        starts = range(0, max(len(rows), 1), size)
-        blocks = [self._best(rows[start : start + size], allowed, k) for start in starts]
+            columns = self.clicks_.columns_of(items, "Only items it was fitted to can be recommended.")
+            allowed = np.isin(np.arange(people.n_items), columns)
+        blocks = [self._best(people, block, allowed, k) for block in self._blocks(rows)]
         best, values = (np.concatenate(arrays) for arrays in zip(*blocks, strict=True))
-        return recommendation_frame(clicks.users[rows], Lists(best, {self._value: values}), clicks)
+        return recommendation_frame(people.users[rows], Lists(best, {self._value: values}), people)
+
+    def _blocks(self, rows: NDArray[np.int64]) -> list[NDArray[np.int64]]:
+        """Split rows into blocks whose scores fit into memory: at least one, so that no users get an empty frame."""
+        size = max(1, BLOCK_SCORES // self._width())
+        return [rows[start : start + size] for start in range(0, max(len(rows), 1), size)]
 
     def _best(
-        self, rows: NDArray[np.int64], allowed: NDArray[np.bool_], k: int
+        self, people: Clicks, rows: NDArray[np.int64], allowed: NDArray[np.bool_], k: int
     ) -> tuple[NDArray[np.int64], Floats]:
         """Return the best k items of the users in these rows, and what the frame says of each."""
-        score = self._scores(rows)
-        free = ~clicked_mask(self.clicks_.matrix, rows)
+        score = self._scores(rows) if people is self.clicks_ else self._scores_for(people, rows)
+        free = ~clicked_mask(people.matrix, rows)
         # Some methods give tiny scores: what counts as a tie is relative to the user's highest score.
         largest = np.abs(score).max(axis=1, keepdims=True)
         scaled = score / np.where(largest > 0, np.minimum(largest, 1.0), 1.0)
@@ -179,16 +228,20 @@ class Rival(BaseEstimator, ABC):  # type: ignore[misc]
         return
 
     @abstractmethod
-    def _learn(self, seed: int, n_threads: int | None) -> None:
-        """Learn from ``self._clicked``: users x items, 1 where there is a click."""
+    def _learn(self, clicks: Clicks, seed: int, n_threads: int | None) -> None:
+        """Learn from the clicks; ``self._clicked`` is users x items, 1 where there is a click."""
 
-    @abstractmethod
     def _scores_of(self, clicked: Matrix) -> Floats:
-        """Return the scores of people with these clicks, [person, item]; those of clicked items do not matter."""
+        """Return the scores of users with these clicks, [user, item]; those of clicked items do not matter."""
+        raise NotImplementedError(f"{type(self).__name__} needs clicks in order")
+
+    def _scores_for(self, people: Clicks, rows: NDArray[np.int64]) -> Floats:
+        """Return the scores of the users in these rows of ``people``, from their clicks alone, [row, item]."""
+        return self._scores_of(people.matrix[rows].astype(np.float64))
 
     def _scores(self, rows: NDArray[np.int64]) -> Floats:
-        """Return the scores of the users in these rows, [row, item]; some methods know more of them."""
-        return self._scores_of(self._clicked[rows])
+        """Return the scores of users it was fitted to, [row, item]; some methods have learned more about them."""
+        return self._scores_for(self.clicks_, rows)
 
     def _width(self) -> int:
         """Return how many numbers `_scores` holds for one user."""
