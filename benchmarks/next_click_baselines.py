@@ -1,8 +1,8 @@
 """Next clicks on a log with times and sessions: the order-aware baselines, refitted every hour.
 
 Moments are clicks at the second or a later place of a session, on an item that the user has not clicked before,
-between 9 and 23 o'clock of each day. Every model is fitted to the clicks before the full hour, and is asked for ten items
-with the user's clicks of the session up to the moment. HR@10 is the share of moments whose item is in the list.
+between 9 and 23 o'clock of each day. Every model is fitted to the clicks before the full hour, and is asked for ten
+items with the user's clicks of the session up to the moment. HR@10 is the share of moments whose item is listed.
 
     python benchmarks/next_click_baselines.py clicks.parquet --days 4 5 --moments 1500 --day-begins 3
 """
@@ -29,6 +29,7 @@ MODELS: dict[str, Callable[[], OrderedBaseline]] = {
     "RecentCooccurrence": RecentCooccurrence,
     "SessionKNN": SessionKNN,
 }
+Items = list[NDArray[np.int32]]
 HOUR = np.timedelta64(1, "h")
 DAY = np.timedelta64(1, "D")
 
@@ -54,9 +55,7 @@ def session_before(clicks: bmcd.Clicks, place: int) -> NDArray[np.int32]:
     return clicks.sequence[before[clicks.sessions[before] == clicks.sessions[place]]]
 
 
-def ask(
-    model: OrderedBaseline, histories: list[NDArray[np.int32]], own: list[NDArray[np.int32]]
-) -> NDArray[np.int64]:
+def ask(model: OrderedBaseline, histories: Items, own: Items) -> NDArray[np.int64]:
     """Return the ten items with the highest scores for each history, none of their own clicks."""
     starts = np.concatenate(([0], np.cumsum([len(h) for h in histories]))).astype(np.int64)
     top = np.empty((len(histories), 10), np.int64)

@@ -202,7 +202,7 @@ class Baseline(BaseEstimator, ABC):  # type: ignore[misc]
         return recommendation_frame(people.users[rows], Lists(best, {self._value: values}), people)
 
     def _blocks(self, rows: NDArray[np.int64]) -> list[NDArray[np.int64]]:
-        """Split rows into blocks whose scores fit into memory: at least one, so that no users get an empty frame."""
+        """Split rows into blocks whose scores fit into memory: at least one, so that nobody gets an empty frame."""
         size = max(1, BLOCK_SCORES // self._width())
         return [rows[start : start + size] for start in range(0, max(len(rows), 1), size)]
 

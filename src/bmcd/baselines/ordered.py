@@ -32,7 +32,7 @@ class OrderedBaseline(Baseline):
 
     @abstractmethod
     def count(self, events: Events) -> Self:
-        """Set what is learned from the events alone, and return self; `fit` does so, and keeps the clicks as well."""
+        """Set what is learned from events alone, and return self; `fit` does so, and keeps the clicks as well."""
 
     @abstractmethod
     def _scores_of_sessions(self, starts: NDArray[np.int64], items: NDArray[np.int32]) -> Floats:
@@ -49,15 +49,9 @@ class OrderedBaseline(Baseline):
     def _refuse_unordered(self, clicks: Clicks, what: str) -> None:
         if self._needs_order and clicks.order is None:
             verb = "has" if what == "the log" else "have"
-            said = (
-                f"{type(self).__name__} needs clicks in order, but {what} {verb} no order. When reading, name the "
-            )
-            raise InputError(
-                Message(
-                    *(said, "column of the times with ", Option("time_column", "...")),
-                    *(", or, if the rows are in click order, say ", Option("order", "rows"), "."),
-                )
-            )
+            said = f"{type(self).__name__} needs clicks in order, but {what} {verb} none. When reading, name the column "
+            rows = Message("if the rows are in click order, say ", Option("order", "rows"))
+            raise InputError(Message(said, "of the times with ", Option("time_column", "..."), ", or, ", rows, "."))
 
 
 def running_sessions(people: Clicks, rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
