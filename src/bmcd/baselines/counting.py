@@ -205,7 +205,8 @@ def popularity_share(events: Events, half_life: float | None) -> Floats:
         # What the sum of the decayed counts is on average over the log.
         hours = max(float(events.age.max() - events.age.min()), half_life)
         volume *= min(half_life / (np.log(2) * hours), 1.0)
-    return counts / max(counts.sum(), 1e-300) + FLOOR / max(volume, 1.0)
+    shares: Floats = counts / max(counts.sum(), 1e-300) + FLOOR / max(volume, 1.0)
+    return shares
 
 
 def arrays_of(matrix: Any) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[Any]]:

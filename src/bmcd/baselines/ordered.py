@@ -48,10 +48,11 @@ class OrderedBaseline(Baseline):
 
     def _refuse_unordered(self, clicks: Clicks, what: str) -> None:
         if self._needs_order and clicks.order is None:
-            verb = "has" if what == "the log" else "have"
-            said = f"{type(self).__name__} needs clicks in order, but {what} {verb} none. When reading, name the column "
+            has = "has" if what == "the log" else "have"
+            said = f"{type(self).__name__} needs clicks in order, but {what} {has} none. When reading, name the "
+            times = Message("column of the times with ", Option("time_column", "..."))
             rows = Message("if the rows are in click order, say ", Option("order", "rows"))
-            raise InputError(Message(said, "of the times with ", Option("time_column", "..."), ", or, ", rows, "."))
+            raise InputError(Message(said, times, ", or, ", rows, "."))
 
 
 def running_sessions(people: Clicks, rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int32]]:

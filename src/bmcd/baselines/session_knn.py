@@ -89,9 +89,7 @@ class SessionKNN(OrderedBaseline):
         """Set everything that is learned from events alone, and return self."""
         self._check_settings()
         n = len(events.item)
-        begins = (
-            np.flatnonzero(np.concatenate(([True], np.diff(events.session) != 0))) if n else np.zeros(0, np.int64)
-        )
+        begins = np.flatnonzero(np.diff(events.session, prepend=-1))
         starts = np.concatenate((begins, [n])).astype(np.int64)
         age = None if events.age is None else events.age[starts[1:] - 1]
         oldest_first = np.arange(len(begins)) if age is None else newest_first(age)[::-1].copy()
