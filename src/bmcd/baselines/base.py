@@ -116,21 +116,32 @@ class Baseline(BaseEstimator, ABC):  # type: ignore[misc]
         self._prepare(clicks)
         if {name.partition(".")[0] for name in arrays} != set(self._learned):
             raise ValueError(f"a {type(self).__name__} has learned {self._learned}, not {sorted(arrays)}")
+        shapes = self._shapes(clicks, arrays)
         for name in self._learned:
             if name in arrays:
                 value: Any = arrays[name]
-                if value.dtype != np.float64 or not np.isfinite(value).all():
+                is_number = value.dtype == np.float64 and np.isfinite(value).all()
+                if not is_number and not (value.dtype == np.int64 and value.min(initial=0) >= 0):
                     raise ValueError(f"{name} must be finite numbers")
+                if shapes.get(name, value.shape) != value.shape:
+                    raise ValueError(f"{name} must have the shape {shapes[name]}, not {value.shape}")
             else:
                 data, indices, starts = (arrays[f"{name}.{part}"] for part in SPARSE_PARTS)
-                value = sparse.csr_array((data, indices, starts), shape=(clicks.n_items, clicks.n_items))
+                shape: Any = shapes.get(name, (clicks.n_items, clicks.n_items))
+                value = sparse.csr_array((data, indices, starts), shape=shape)
                 value.check_format(full_check=True)
+                if data.dtype.kind not in "bf" or not np.isfinite(data).all():
+                    raise ValueError(f"{name} must have finite numbers")
             setattr(self, name, value)
         self.clicks_ = clicks
         nobody = clicks_of_histories([[]], clicks)
         if self._scores_for(nobody, np.arange(1)).shape != (1, clicks.n_items):
             raise ValueError(f"what the {type(self).__name__} has learned does not fit {clicks.n_items} items")
         return self
+
+    def _shapes(self, clicks: Clicks, arrays: Mapping[str, NDArray[Any]]) -> dict[str, tuple[int, ...]]:
+        """Return the shapes that learned arrays must have; sparse ones that are not named are items x items."""
+        return {}
 
     def recommend(self, k: int = 10, users: Iterable[Any] | None = None, items: Iterable[Any] | None = None) -> Any:
         """Return the k unclicked items with the highest scores for each user.

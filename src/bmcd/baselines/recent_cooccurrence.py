@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Self
 
 import numpy as np
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 from bmcd.baselines.base import Floats, check_count, check_number
 from bmcd.baselines.counting import Events, arrays_of, keep_largest, popularity_share, recent_pairs, row_sums
 from bmcd.baselines.ordered import OrderedBaseline, hours, mix_rows
+from bmcd.clicks.log import Clicks
 
 
 class RecentCooccurrence(OrderedBaseline):
@@ -86,6 +88,9 @@ class RecentCooccurrence(OrderedBaseline):
         pairs = recent_pairs(events.within(hours(self.window, "window")), float(self.memory), self.gaps)
         self.pairs_, self.pairs_total_ = keep_largest(pairs, self.partners), row_sums(pairs)
         return self
+
+    def _shapes(self, clicks: Clicks, arrays: Mapping[str, NDArray[Any]]) -> dict[str, tuple[int, ...]]:
+        return dict.fromkeys(("pairs_total_", "share_"), (clicks.n_items,))
 
     def _scores_of_sessions(self, starts: NDArray[np.int64], items: NDArray[np.int32]) -> Floats:
         scores = np.empty((len(starts) - 1, len(self.share_)))

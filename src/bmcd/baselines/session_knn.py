@@ -3,6 +3,7 @@
 # mypy: disable-error-code="no-untyped-def"
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Self
 
 import numba
@@ -14,6 +15,7 @@ import bmcd.system.compiling  # noqa: F401  (must stand before the first kernel)
 from bmcd.baselines.base import Floats, check_count, check_number
 from bmcd.baselines.counting import Events, arrays_of, mark_largest, newest_first
 from bmcd.baselines.ordered import OrderedBaseline, hours
+from bmcd.clicks.log import Clicks
 
 # Bounds on the work of a query: the latest distinct items of the running session that count, and those of a session
 # of the log that are kept.
@@ -105,6 +107,11 @@ class SessionKNN(OrderedBaseline):
         self.sessions_ = sparse.csr_array((ones[0], items, rows), shape=(n_kept, events.n_items))
         self.sessions_of_ = sparse.csr_array((ones[1], latest, columns), shape=(events.n_items, n_kept))
         return self
+
+    def _shapes(self, clicks: Clicks, arrays: Mapping[str, NDArray[Any]]) -> dict[str, tuple[int, ...]]:
+        n_sessions = arrays["weights_"].size
+        shapes = {"sessions_": (n_sessions, clicks.n_items), "sessions_of_": (clicks.n_items, n_sessions)}
+        return {**shapes, "weights_": (n_sessions,)}
 
     def arrays(self) -> tuple[Any, ...]:
         """Return what `session_scores` takes after the history and the slots."""

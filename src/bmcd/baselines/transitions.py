@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Self
 
 import numpy as np
@@ -19,6 +20,7 @@ from bmcd.baselines.counting import (
     two_steps,
 )
 from bmcd.baselines.ordered import OrderedBaseline, hours, mix_rows
+from bmcd.clicks.log import Clicks
 from bmcd.errors import InputError
 
 # Followers of an item among which a walk of two steps chooses.
@@ -124,6 +126,9 @@ class Transitions(OrderedBaseline):
         steps = keep_largest(following, STEP_FOLLOWERS)
         self.walk_, self.walk_total_ = two_steps(steps, self.next_total_, self.smoothing, self.followers)
         return self
+
+    def _shapes(self, clicks: Clicks, arrays: Mapping[str, NDArray[Any]]) -> dict[str, tuple[int, ...]]:
+        return dict.fromkeys(("next_total_", "after_total_", "walk_total_", "share_"), (clicks.n_items,))
 
     def _scores_of_sessions(self, starts: NDArray[np.int64], items: NDArray[np.int32]) -> Floats:
         scores = np.empty((len(starts) - 1, len(self.share_)))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Self
+from collections.abc import Mapping
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 from bmcd.baselines.base import Floats
 from bmcd.baselines.counting import Events, decayed_counts
 from bmcd.baselines.ordered import OrderedBaseline, hours
+from bmcd.clicks.log import Clicks
 
 
 class Trending(OrderedBaseline):
@@ -51,6 +53,9 @@ class Trending(OrderedBaseline):
         self._check_settings()
         self.counts_ = decayed_counts(events, hours(self.half_life, "half_life"))
         return self
+
+    def _shapes(self, clicks: Clicks, arrays: Mapping[str, NDArray[Any]]) -> dict[str, tuple[int, ...]]:
+        return dict.fromkeys(("counts_",), (clicks.n_items,))
 
     def _scores_of_sessions(self, starts: NDArray[np.int64], items: NDArray[np.int32]) -> Floats:
         return np.tile(self.counts_, (len(starts) - 1, 1))
