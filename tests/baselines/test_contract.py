@@ -3,12 +3,16 @@
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 import bmcd
 from bmcd import Clicks, baselines
+from bmcd.baselines.base import best_of_rows
 from bmcd.errors import InputError
+from bmcd.prediction.top_k import best_items
 from bmcd.testing import check_recommender, example_clicks
 
 BASELINES = {
@@ -241,3 +245,15 @@ def test_a_fit_that_fails_leaves_no_old_answers(monkeypatch):
 def test_public_names():
     for name in baselines.__all__:
         assert getattr(bmcd.baselines, name).__module__.startswith("bmcd.baselines.")
+
+
+@given(st.lists(st.integers(-4, 4), min_size=1, max_size=12), st.integers(1, 13), st.data())
+def test_the_best_are_those_of_best_items(values, k, data):
+    n = len(values)
+    score = np.array([values]) * data.draw(st.sampled_from([0.3, 0.4e-6, 0.7e-6, 1.5e-6]))  # some nearly tied
+    available = np.array([data.draw(st.lists(st.booleans(), min_size=n, max_size=n))])
+    second = np.array(data.draw(st.lists(st.integers(0, 2), min_size=n, max_size=n)), float)
+    ids = np.array(data.draw(st.permutations(range(n))))
+    best = np.empty((1, min(k, n)), np.int64)
+    best_of_rows(score, available, np.lexsort((ids, second)), best)
+    np.testing.assert_array_equal(best, best_items(score, available, k, ids, second[None]))

@@ -1,22 +1,26 @@
 """What all baselines share: everything but how they learn and score."""
 
+# mypy: disable-error-code="no-untyped-def"
+
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal, Self, TypeAlias
 
+import numba
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
+import bmcd.system.compiling  # noqa: F401  (must stand before the first kernel)
 from bmcd.clicks.histories import clicks_of_histories
 from bmcd.clicks.ids import id_ranks
 from bmcd.clicks.log import Clicks
 from bmcd.errors import InputError
-from bmcd.prediction.top_k import Lists, best_items, check_k, clicked_mask, recommendation_frame
+from bmcd.prediction.top_k import TIE, Lists, check_k, clicked_mask, recommendation_frame
 
 Floats = NDArray[np.float64]
 Matrix: TypeAlias = "sparse.csr_array[Any]"  # in quotes: before SciPy 1.14 it takes no parameters when it runs
@@ -79,6 +83,8 @@ class Baseline(BaseEstimator, ABC):  # type: ignore[misc]
         self._clicked: Matrix = clicks.matrix.astype(np.float64)
         self._popularity: Floats = clicks.per_item.astype(np.float64)
         self._item_order = id_ranks(clicks.items)
+        # Of equal scores the item with more clicks comes first, then the one with the smaller id.
+        self._tie_order = np.lexsort((self._item_order, -self._popularity))
 
     def scores_for(self, people: Clicks) -> Floats:
         """Return the scores of any users with clicks on the items it was fitted to, users x items.
@@ -226,8 +232,8 @@ class Baseline(BaseEstimator, ABC):  # type: ignore[misc]
         # Some methods give tiny scores: what counts as a tie is relative to the user's highest score.
         largest = np.abs(score).max(axis=1, keepdims=True)
         scaled = score / np.where(largest > 0, np.minimum(largest, 1.0), 1.0)
-        tie_breaker = np.broadcast_to(-self._popularity, score.shape)
-        best = best_items(scaled, free & allowed, k, self._item_order, tie_breaker)
+        best = np.empty((len(rows), min(k, score.shape[1])), np.int64)
+        best_of_rows(np.ascontiguousarray(scaled), free & allowed, self._tie_order, best)
         return best, np.take_along_axis(self._values(score, free, k), np.maximum(best, 0), axis=1)
 
     def _values(self, score: Floats, free: NDArray[np.bool_], k: int) -> Floats:
@@ -267,6 +273,64 @@ class Baseline(BaseEstimator, ABC):  # type: ignore[misc]
         if not hasattr(self, "clicks_"):
             return text
         return f"{text}, fitted to {self.clicks_.n_users:,} users x {self.clicks_.n_items:,} items"
+
+
+@numba.njit(cache=True, nogil=True)
+def best_of_rows(scores, available, order, best):
+    """Write the best available items of each row, as `best_items` finds them; -1 where there are fewer.
+
+    ``order`` has the items in the order in which ties are broken. Most methods score most of a large catalogue 0:
+    of the items that are tied exactly with the k-th, only the first k in this order are looked at.
+    """
+    n, k = order.size, best.shape[1]
+    highest, chosen, keys, place_of = (
+        np.empty(k),
+        np.empty(n, np.int64),
+        np.empty(n, np.int64),
+        np.empty(n, np.int64),
+    )
+    for place in range(n):
+        place_of[order[place]] = place
+    for row in range(scores.shape[0]):
+        known = 0
+        for item in order:
+            score = scores[row, item]
+            if not available[row, item] or (known == k and score <= highest[0]):
+                continue
+            # highest[:known] is kept in ascending order.
+            if known < k:
+                place = known
+                while place > 0 and highest[place - 1] > score:
+                    highest[place] = highest[place - 1]
+                    place -= 1
+                known += 1
+            else:
+                place = 0
+                while place + 1 < k and highest[place + 1] < score:
+                    highest[place] = highest[place + 1]
+                    place += 1
+            highest[place] = score
+        best[row] = -1
+        if known == 0:
+            continue
+        kth, equal, m = highest[0], 0, 0
+        for item in order:
+            score = scores[row, item]
+            if not available[row, item] or (known == k and score < kth - 2 * TIE):
+                continue
+            equal += score == kth
+            if score != kth or equal <= k:
+                chosen[m] = item
+                m += 1
+        by_score = chosen[:m][np.argsort(-scores[row][chosen[:m]], kind="mergesort")]
+        group, first = 0, scores[row, by_score[0]]
+        for i in range(m):
+            score = scores[row, by_score[i]]
+            if first - score > TIE:
+                group, first = group + 1, score
+            keys[i] = group * n + place_of[by_score[i]]
+        in_order = by_score[np.argsort(keys[:m])]
+        best[row, : min(m, k)] = in_order[:k]
 
 
 def check_number(

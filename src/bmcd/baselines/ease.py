@@ -10,12 +10,16 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg, sparse
+from threadpoolctl import threadpool_limits
 
 import bmcd.system.compiling  # noqa: F401  (must stand before the first kernel)
 from bmcd.baselines.base import Baseline, Floats, Matrix, check_count, check_number
 from bmcd.baselines.counting import Events
 from bmcd.clicks.log import Clicks
 from bmcd.clicks.sequences import take_users
+
+# With fewer items, threads of linear algebra mostly wait for each other.
+WORTH_THREADS = 4000
 
 
 class EASE(Baseline):
@@ -90,8 +94,9 @@ class EASE(Baseline):
             clicked = clicked[:, self.modelled_]
         gram = np.asarray((clicked.T @ clicked).toarray())
         gram[np.diag_indices_from(gram)] += self.regularization
-        # What linalg.inv(gram, assume_a="pos") does, to the bit, which SciPy has since 1.17 only.
-        upper = np.triu(linalg.lapack.dpotri(linalg.lapack.dpotrf(gram)[0])[0])
+        with threadpool_limits(1 if len(gram) < WORTH_THREADS else None, "blas"):
+            # What linalg.inv(gram, assume_a="pos") does, to the bit, which SciPy has since 1.17 only.
+            upper = np.triu(linalg.lapack.dpotri(linalg.lapack.dpotrf(gram)[0])[0])
         inverse = upper + np.triu(upper, 1).T
         weights: Floats = -inverse / np.diag(inverse)
         np.fill_diagonal(weights, 0.0)
