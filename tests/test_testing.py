@@ -3,9 +3,9 @@
 import pandas as pd
 import pytest
 
-from bmcd.baselines import Popularity
+from bmcd.baselines import Popularity, Transitions
 from bmcd.errors import ContractError
-from bmcd.testing import check_recommender
+from bmcd.testing import check_recommender, example_clicks
 
 
 def with_change(change):
@@ -79,9 +79,48 @@ class NeverRefuses(Popularity):
             return pd.DataFrame()
 
 
+class HasNoHistories(Popularity):
+    recommend_for = None
+
+
+class RecommendsWhatWasClicked(Popularity):
+    def recommend_for(self, histories, k=10, items=None, unknown="error"):
+        return super().recommend_for({user: [] for user in histories}, k, items, unknown)
+
+
+class KnowsEverything(Popularity):
+    def recommend_for(self, histories, k=10, items=None, unknown="error"):
+        return super().recommend_for(histories, k, items, "ignore")
+
+
+class RefusesUnknownItems(Popularity):
+    def recommend_for(self, histories, k=10, items=None, unknown="error"):
+        return super().recommend_for(histories, k, items, "error")
+
+
+class ScoresEverybodyTogether(Popularity):
+    def recommend_for(self, histories, k=10, items=None, unknown="error"):
+        frame = super().recommend_for(histories, k, items, unknown)
+        return frame.assign(score=frame["score"] + frame["user"].nunique())
+
+
+class ReadsListsBackwards(Transitions):
+    """It takes the first item of a list for the latest."""
+
+    def recommend_for(self, histories, k=10, items=None, unknown="error"):
+        if isinstance(histories, dict):
+            histories = {user: items[::-1] for user, items in histories.items()}
+        return super().recommend_for(histories, k, items, unknown)
+
+
 @pytest.mark.parametrize(
     ("model", "message"),
     [
+        (HasNoHistories, "method recommend_for"),
+        (RecommendsWhatWasClicked, "that were clicked"),
+        (KnowsEverything, "must be an error"),
+        (RefusesUnknownItems, "unknown"),
+        (ScoresEverybodyTogether, "among others"),
         (Remembers, "gets|come together|like a new one"),
         (ReturnsNothing, "return the model"),
         (ForgetsAClick, "not change the clicks"),
@@ -95,3 +134,18 @@ def test_a_model_that_breaks_the_contract_is_noticed(model, message):
 
 def test_a_model_that_keeps_the_contract_passes():
     check_recommender(Popularity)
+    check_recommender(Popularity, clicks=example_clicks(ordered=True))
+
+
+def test_histories_read_backwards_are_noticed():
+    with pytest.raises(ContractError, match="from a list and from a frame"):
+        check_recommender(ReadsListsBackwards, clicks=example_clicks(ordered=True))
+
+
+def test_example_clicks_are_the_same_with_and_without_order():
+    ordered, plain = example_clicks(ordered=True), example_clicks()
+    assert ordered.order == "time"
+    assert ordered.has_clock
+    assert ordered.n_repeated > 20
+    clicked = ordered.matrix[ordered.rows_of(plain.users)][:, ordered.columns_of(plain.items)]
+    assert (clicked != plain.matrix).nnz == 0

@@ -1,4 +1,4 @@
-"""The contract that BMCD and its rivals keep, as a check that any other recommender can be put through.
+"""The contract that models and baselines keep, as a check that any other recommender can be put through.
 
 >>> from bmcd import BMCD, testing
 >>> testing.check_recommender(lambda: BMCD(2), fit={"draws": 5, "warmup": 5, "chains": 2})
@@ -21,13 +21,14 @@ Rows = Mapping[str, list[Any]]
 """A frame as lists by the name of the column."""
 
 
-def example_clicks(seed: int = 0, n_users: int = 60, n_items: int = 12) -> Clicks:
+def example_clicks(seed: int = 0, n_users: int = 60, n_items: int = 12, *, ordered: bool = False) -> Clicks:
     """Return clicks of users with one of two tastes, whose ids are not in order.
 
-    The first user has clicked all items but two, and the second a single one.
+    One user has clicked all items but two, and another a single one; without order these are the first two. With
+    ``ordered`` the same clicks have random times within two days, and some of them are repeated.
 
-    >>> example_clicks()
-    Clicks(60 users x 12 items, 257 clicks)
+    >>> example_clicks(), example_clicks(ordered=True).order
+    (Clicks(60 users x 12 items, 257 clicks), 'time')
     """
     rng = np.random.default_rng(seed)
     taste = np.linspace(2.0, -3.0, n_items)
@@ -38,8 +39,16 @@ def example_clicks(seed: int = 0, n_users: int = 60, n_items: int = 12) -> Click
     clicked[0, [3, 7]] = False
     clicked[1] = False
     clicked[1, 5] = True
-    users = [f"u{7919 * u % 1000:03d}" for u in range(n_users)]
-    return Clicks.from_matrix(clicked, users=users, items=[f"i{(31 * i + 5) % 97:02d}" for i in range(n_items)])
+    users = np.array([f"u{7919 * u % 1000:03d}" for u in range(n_users)], object)
+    items = np.array([f"i{(31 * i + 5) % 97:02d}" for i in range(n_items)], object)
+    if not ordered:
+        return Clicks.from_matrix(clicked, users=users, items=items)
+    rows, columns = np.nonzero(clicked)
+    again = rng.random(len(rows)) < 0.2
+    rows, columns = np.concatenate((rows, rows[again])), np.concatenate((columns, columns[again]))
+    seconds = rng.permutation(2 * 86_400)[: len(rows)]  # no two clicks at the same time
+    times = np.datetime64("2026-05-01", "us") + seconds * np.timedelta64(1, "s")
+    return Clicks.from_codes(rows, columns, users, items, times=times, order="time")
 
 
 def check_recommender(
@@ -59,8 +68,18 @@ def check_recommender(
     * asking twice gives the same, and a model fitted again has forgotten what it was fitted to before;
     * an unknown user or item, or a k below 1, is an error.
 
-    >>> from bmcd.baselines import EASE
+    ``recommend_for(histories, k=, items=, unknown=)`` returns the same kind of frame for the users of histories, in
+    which:
+
+    * each gets what they get alone; an empty history, and an item that is repeated, are no errors;
+    * lists of items, the latest last, give what a frame with times gives, whatever the order of its rows;
+    * an unknown item is an error, unless `unknown="ignore"` leaves it out.
+
+    ``clicks`` are by default those of `example_clicks`. Check a recommender that uses order on an ordered log:
+
+    >>> from bmcd.baselines import EASE, Transitions
     >>> check_recommender(EASE)
+    >>> check_recommender(Transitions, clicks=example_clicks(ordered=True))
     """
     with warnings.catch_warnings():
         # The clicks are few, and so may be the draws; neither is against the contract.
@@ -80,6 +99,7 @@ def _check(make: Callable[[], Any], options: dict[str, Any], clicks: Clicks, k: 
     _check_equal(_rows(model.recommend(k)), together, "asking twice must give the same")
     _check_users(model, together, clicks, k)
     _check_items(model, clicks, k)
+    _check_histories(model, clicks, k)
     _check_refit(make, model, clicks, options, k)
     for bad in ({"k": 0}, {"users": ["nobody like this"]}, {"items": ["nothing like this"]}):
         try:
@@ -90,17 +110,26 @@ def _check(make: Callable[[], Any], options: dict[str, Any], clicks: Clicks, k: 
 
 
 def _check_lists(
-    rows: Rows, clicks: Clicks, k: int, *, users: list[Any] | None = None, items: list[Any] | None = None
+    rows: Rows,
+    clicks: Clicks,
+    k: int,
+    *,
+    users: list[Any] | None = None,
+    items: list[Any] | None = None,
+    histories: Mapping[Any, list[Any]] | None = None,
 ) -> None:
-    """Check the lists of some users (by default all), from some items (by default all)."""
+    """Check the lists of some users (by default all) or of histories, from some items (by default all)."""
     value = _value_column(rows)
     columns = ["user", "item", *(["title"] if clicks.titles is not None else []), "rank", value]
     _need(list(rows)[: len(columns)] == columns, f"the columns must begin with {columns}, not {list(rows)}")
-    users = clicks.users.tolist() if users is None else users
+    users = list(histories) if histories is not None else clicks.users.tolist() if users is None else users
+    if histories is None:
+        clicked_by = [clicks.items[clicks.matrix[[row]].indices].tolist() for row in clicks.rows_of(users)]
+    else:
+        clicked_by = list(histories.values())
     allowed = set(clicks.items.tolist() if items is None else items)
     in_order = []
-    for user, row in zip(users, clicks.rows_of(users), strict=True):
-        clicked = set(clicks.items[clicks.matrix[[row]].indices].tolist())
+    for user, clicked in zip(users, map(set, clicked_by), strict=True):
         places = [place for place, other in enumerate(rows["user"]) if other == user]
         shown, ranks = ([rows[name][place] for place in places] for name in ("item", "rank"))
         values = np.array([rows[value][place] for place in places], float)
@@ -137,8 +166,50 @@ def _check_items(model: Any, clicks: Clicks, k: int) -> None:
     _check_equal(_rows(model.recommend(k, items=half[::-1])), rows, "the order of items= must not matter")
 
 
+def _check_histories(model: Any, clicks: Clicks, k: int) -> None:
+    import pandas as pd
+
+    _need(callable(getattr(model, "recommend_for", None)), "there must be a method recommend_for")
+    items, unknown = clicks.items.tolist(), "nothing like this"
+    histories = {"b": items[:3], "d": [items[-1], items[0], items[-1]], "c": [], "a": items[-2:-1]}
+    together = _rows(model.recommend_for(histories, k=k))
+    _check_lists(together, clicks, k, histories=histories)
+    half = items[::2]
+    _check_lists(_rows(model.recommend_for(histories, k=k, items=half)), clicks, k, histories=histories, items=half)
+    for user in histories:
+        alone = _rows(model.recommend_for({user: histories[user]}, k=k))
+        places = [place for place, other in enumerate(together["user"]) if other == user]
+        expected = {name: [values[place] for place in places] for name, values in together.items()}
+        _check_equal(alone, expected, f"history {user!r} alone must give what it gives among others")
+    clicked = {user: history for user, history in histories.items() if history}
+    timed = [(user, item, time) for user, history in clicked.items() for time, item in enumerate(history)]
+    frame = pd.DataFrame(timed[::-1], columns=["user", "item", "time"])
+    listed = _rows(model.recommend_for(clicked, k=k))
+    rows = _rows(model.recommend_for(frame, k=k))
+    for user in clicked:
+        own, wanted = ([one["item"] for one in _records(some) if one["user"] == user] for some in (rows, listed))
+        _need(own == wanted, f"user {user!r} must get the same from a list and from a frame with times")
+    strange = {user: [unknown, *history] for user, history in histories.items()}
+    try:
+        rows = _rows(model.recommend_for(strange, k=k, unknown="ignore"))
+    except (ValueError, KeyError) as error:
+        raise ContractError(f"unknown='ignore' must leave unknown items out, not raise {error!r}") from error
+    _check_equal(rows, together, "unknown='ignore' must leave unknown items out")
+    for bad in ({"histories": strange}, {"k": 0}, {"items": [unknown]}):
+        try:
+            model.recommend_for(**{"histories": histories, "k": k, **bad})
+        except (ValueError, KeyError):
+            continue
+        raise ContractError(f"recommend_for({bad}) must be an error")
+
+
+def _records(rows: Rows) -> list[dict[str, Any]]:
+    return [dict(zip(rows, values, strict=True)) for values in zip(*rows.values(), strict=True)]
+
+
 def _check_refit(make: Callable[[], Any], model: Any, clicks: Clicks, options: dict[str, Any], k: int) -> None:
-    other = example_clicks(seed=1, n_users=clicks.n_users + 5, n_items=max(clicks.n_items - 2, 8))
+    sizes = {"n_users": clicks.n_users + 5, "n_items": max(clicks.n_items - 2, 8)}
+    other = example_clicks(seed=1, **sizes, ordered=clicks.order is not None)
     again, new = (_rows(each.fit(other, **options).recommend(k)) for each in (model, make()))
     _check_lists(again, other, k)
     _check_equal(again, new, "a model fitted again must be like a new one")

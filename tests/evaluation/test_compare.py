@@ -152,7 +152,11 @@ def test_all_is_saved(comparison, tmp_path):
         == numbers["models"]["items"]["evaluation"]["accuracy"]
     )
     config = json.loads((folder / "config.json").read_text())
-    assert config["models"]["[b]EASE|"] == {"class": "EASE", "options": {"regularization": 5.0}, "fit": {"seed": 3}}
+    assert config["models"]["[b]EASE|"] == {
+        "class": "EASE",
+        "options": {"regularization": 5.0, "decay": None, "most_clicked": None},
+        "fit": {"seed": 3},
+    }
     assert config["train"]["fingerprint"] == comparison.train.fingerprint()
     assert config["versions"]["numpy"] == np.__version__
 

@@ -56,7 +56,7 @@ def test_table_and_best_go_together(clicks):
     assert isinstance(table, pd.DataFrame)
     assert table["accuracy"].is_monotonic_decreasing
     assert table.loc[0, "regularization"] == tuning.best["regularization"]
-    assert tuning.model.get_params() == tuning.best
+    assert tuning.model.get_params() == EASE().get_params() | tuning.best
     assert not hasattr(tuning.model, "clicks_")
     assert "the best of 3 settings in 3 folds" in repr(tuning)
 

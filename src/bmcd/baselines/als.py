@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from bmcd.baselines.factors import FactorRival
-from bmcd.baselines.rival import check_number
+from bmcd.baselines.base import check_number
+from bmcd.baselines.factors import FactorBaseline
+from bmcd.clicks.log import Clicks
 from bmcd.system.packages import import_optional
 from bmcd.system.threads import thread_count
 
@@ -14,7 +15,7 @@ from bmcd.system.threads import thread_count
 WORTH_THREADS = 100_000_000
 
 
-class ALS(FactorRival):
+class ALS(FactorBaseline):
     """Factors of users and items by alternating least squares (Hu, Koren and Volinsky, 2008): the paper's CF.
 
     It minimises the sum over users j and items i of c[i, j] (w[i, j] - u[j]'v[i])², plus
@@ -58,7 +59,7 @@ class ALS(FactorRival):
         super()._check_settings()
         check_number("regularization", self.regularization, above=0)
 
-    def _learn(self, seed: int, n_threads: int | None) -> None:
+    def _learn(self, clicks: Clicks, seed: int, n_threads: int | None) -> None:
         from scipy.sparse import csr_matrix
 
         implicit = import_optional("implicit.cpu.als", needed_by="ALS", extra="baselines")

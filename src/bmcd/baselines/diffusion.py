@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 from scipy import sparse
 
-from bmcd.baselines.rival import Floats, Matrix, Rival, check_number
+from bmcd.baselines.base import Baseline, Floats, Matrix, check_number
+from bmcd.clicks.log import Clicks
 
 
-class Diffusion(Rival):
+class Diffusion(Baseline):
     """A mixture of heat spreading and probability spreading (Zhou et al., 2010, PNAS 107:4511).
 
     Each item the user clicked has one unit, which flows to the users who clicked the item and from them back to
@@ -38,12 +39,12 @@ class Diffusion(Rival):
     def _check_settings(self) -> None:
         check_number("mixing", self.mixing, high=1)
 
-    def _learn(self, seed: int, n_threads: int | None) -> None:
-        clicks = self._clicked
-        per_user, per_item = clicks.sum(axis=1), clicks.sum(axis=0)
-        # A user or an item without clicks passes nothing on, so any number but 0 will do.
+    def _learn(self, clicks: Clicks, seed: int, n_threads: int | None) -> None:
+        clicked = self._clicked
+        per_user, per_item = clicked.sum(axis=1), clicked.sum(axis=0)
+        # A user or an item without clicked passes nothing on, so any number but 0 will do.
         shares = sparse.diags_array(1.0 / np.maximum(per_user, 1))
-        flow = sparse.csr_array(clicks.T @ shares @ clicks)
+        flow = sparse.csr_array(clicked.T @ shares @ clicked)
         received = sparse.diags_array(np.maximum(per_item, 1) ** (self.mixing - 1.0))
         given = sparse.diags_array(np.maximum(per_item, 1) ** -float(self.mixing))
         self.weights_ = sparse.csr_array(received @ flow @ given)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from bmcd.baselines.rival import Floats, Matrix, Rival, check_count, check_number
+from bmcd.baselines.base import Baseline, Floats, Matrix, check_count, check_number
 
 
-class FactorRival(Rival):
+class FactorBaseline(Baseline):
     """A rival that learns ``factors`` numbers for each user and each item, in alternating rounds."""
 
     user_factors_: Floats

@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 from scipy import sparse
 
+from bmcd.baselines.base import Baseline, Floats, Matrix, check_count
 from bmcd.baselines.cosine import cosines, keep_nearest
-from bmcd.baselines.rival import Floats, Matrix, Rival, check_count
+from bmcd.clicks.log import Clicks
 
 
-class ItemKNN(Rival):
+class ItemKNN(Baseline):
     """Neighbours among the items (Sarwar et al., 2001); the similarity is the cosine of the users who clicked them.
 
     The score of an item is the sum of its similarities to the clicked items, of which only its nearest
@@ -36,7 +37,7 @@ class ItemKNN(Rival):
     def _check_settings(self) -> None:
         check_count("neighbours", self.neighbours)
 
-    def _learn(self, seed: int, n_threads: int | None) -> None:
+    def _learn(self, clicks: Clicks, seed: int, n_threads: int | None) -> None:
         by_item = sparse.csr_array(self._clicked.T)
         similarity = cosines(by_item, by_item)
         np.fill_diagonal(similarity, 0.0)  # an item is not its own neighbour

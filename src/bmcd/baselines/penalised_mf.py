@@ -5,14 +5,15 @@ from __future__ import annotations
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from bmcd.baselines.factors import FactorRival, solve_factors
-from bmcd.baselines.rival import Floats, Matrix, check_number
+from bmcd.baselines.base import Floats, Matrix, check_number
+from bmcd.baselines.factors import FactorBaseline, solve_factors
+from bmcd.clicks.log import Clicks
 
 # Users or items that are solved for at once: so many numbers in their normal equations.
 BLOCK_NUMBERS = 4_000_000
 
 
-class PenalisedMF(FactorRival):
+class PenalisedMF(FactorBaseline):
     """Matrix factorisation that penalises popular items, after Karakaya and Aytekin (2018), for clicks.
 
     It minimises what `ALS` does, plus penalty times the sum over users j and items i of p[i] (u[j]'v[i])²; p[i] is
@@ -68,7 +69,7 @@ class PenalisedMF(FactorRival):
         check_number("regularization", self.regularization, above=0)
         check_number("penalty", self.penalty)
 
-    def _learn(self, seed: int, n_threads: int | None) -> None:
+    def _learn(self, clicks: Clicks, seed: int, n_threads: int | None) -> None:
         n_users, n_items = self._clicked.shape
         by_item: Matrix = self._clicked.T.tocsr()
         mean = max(float(self._popularity.mean()), 1.0 / max(n_items, 1))

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.special import digamma
 
 import bmcd.system.compiling  # noqa: F401  (must stand before the first kernel)
-from bmcd.baselines.rival import Floats, Matrix, Rival, check_count, check_number
+from bmcd.baselines.base import Baseline, Floats, Matrix, check_count, check_number
 from bmcd.clicks.log import Clicks
 from bmcd.prediction.race import race_rows
 from bmcd.prediction.top_k import check_k, clicked_mask
@@ -61,7 +61,7 @@ def expected_counts(starts, columns, own, others, out):
             out[row, f] *= own[row, f]
 
 
-class PoissonFactorisation(Rival):
+class PoissonFactorisation(Baseline):
     """Hierarchical Poisson factorisation (Gopalan, Hofman and Blei, 2015): the nearest relative of `Tastes`.
 
     User j clicks item i at the rate mu[j, i] = theta[j]'beta[i]; all factors are positive, with Gamma priors whose
@@ -115,7 +115,7 @@ class PoissonFactorisation(Rival):
         check_number("item_shape", self.item_shape, low=LEAST_SHAPE)
         check_count("iterations", self.iterations)
 
-    def _learn(self, seed: int, n_threads: int | None) -> None:
+    def _learn(self, clicks: Clicks, seed: int, n_threads: int | None) -> None:
         by_item: Matrix = self._clicked.T.tocsr()
         users, items = start(self._clicked, self.factors, self.user_shape, self.item_shape, seed)
         for _ in range(self.iterations):

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from bmcd.baselines.rival import Floats, Matrix, Rival
+from bmcd.baselines.base import Baseline, Floats, Matrix
+from bmcd.clicks.log import Clicks
 
 
-class Popularity(Rival):
+class Popularity(Baseline):
     """Recommend what is clicked most; the score is the number of clicks.
 
     Examples
@@ -20,7 +21,7 @@ class Popularity(Rival):
 
     _learned = ("counts_",)
 
-    def _learn(self, seed: int, n_threads: int | None) -> None:
+    def _learn(self, clicks: Clicks, seed: int, n_threads: int | None) -> None:
         self.counts_ = self._popularity
 
     def _scores_of(self, clicked: Matrix) -> Floats:

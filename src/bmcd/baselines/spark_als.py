@@ -7,16 +7,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bmcd.baselines.factors import FactorRival
-from bmcd.baselines.rival import Floats
+from bmcd.baselines.base import Floats
+from bmcd.baselines.factors import FactorBaseline
 from bmcd.baselines.spark_session import spark_session
+from bmcd.clicks.log import Clicks
 from bmcd.system.threads import thread_count
 
 # With at least this many clicks, users and items are divided into MLlib's ten blocks, which threads can share.
 WORTH_BLOCKS = 1_000_000
 
 
-class SparkALS(FactorRival):
+class SparkALS(FactorBaseline):
     """Collaborative filtering for implicit data as the paper runs it: MLlib's ALS with implicitPrefs.
 
     The method is that of `ALS`, and the confidence of a click is 1 + alpha here as well. But MLlib multiplies the
@@ -53,7 +54,7 @@ class SparkALS(FactorRival):
     ) -> None:
         super().__init__(factors, alpha, regularization, iterations)
 
-    def _learn(self, seed: int, n_threads: int | None) -> None:
+    def _learn(self, clicks: Clicks, seed: int, n_threads: int | None) -> None:
         session = spark_session(thread_count(n_threads))
         from pyspark.ml.recommendation import ALS
 

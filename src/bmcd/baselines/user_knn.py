@@ -5,11 +5,13 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from bmcd.baselines.base import Baseline, Floats, Matrix, check_count
 from bmcd.baselines.cosine import cosines, keep_nearest
-from bmcd.baselines.rival import Floats, Matrix, Rival, check_count
+from bmcd.clicks.ids import id_ranks
+from bmcd.clicks.log import Clicks
 
 
-class UserKNN(Rival):
+class UserKNN(Baseline):
     """Neighbours among the users; the similarity is the cosine of their clicks.
 
     The score of an item is the sum of the similarities of the nearest ``neighbours`` who clicked it.
@@ -33,8 +35,12 @@ class UserKNN(Rival):
     def _check_settings(self) -> None:
         check_count("neighbours", self.neighbours)
 
-    def _learn(self, seed: int, n_threads: int | None) -> None:
-        return  # it needs nothing but the clicks themselves
+    def _learn(self, clicks: Clicks, seed: int, n_threads: int | None) -> None:
+        return  # it needs nothing but the clicks themselves, and the users by id, see `_prepare`
+
+    def _prepare(self, clicks: Clicks) -> None:
+        super()._prepare(clicks)
+        self._user_order = id_ranks(clicks.users)
 
     def _scores_of(self, clicked: Matrix) -> Floats:
         return self._from_nearest(cosines(clicked, self._clicked))

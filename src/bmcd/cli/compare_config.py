@@ -173,7 +173,7 @@ def _model_class(name: str, entry: Mapping[str, Any]) -> Any:
     known = {
         "BMCD": BMCD,
         "Tastes": Tastes,
-        **{rival: getattr(baselines, rival) for rival in baselines.__all__ if rival != "Rival"},
+        **{rival: getattr(baselines, rival) for rival in baselines.__all__ if rival != "Baseline"},
     }
     wanted = entry.get("class", name)
     if wanted not in known:

@@ -1,0 +1,112 @@
+"""What baselines that use the order of clicks share: counts over events, and the running session of each user."""
+
+# mypy: disable-error-code="no-untyped-def"
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any, ClassVar, Self
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+import bmcd.system.compiling  # noqa: F401  (must stand before the first kernel)
+from bmcd.baselines.base import Baseline, Floats
+from bmcd.baselines.counting import HOUR, Events, events_of
+from bmcd.clicks.log import Clicks
+from bmcd.clicks.times import read_duration
+from bmcd.errors import InputError, Message, Option
+
+LEAST_WEIGHT = 1e-9
+"""Clicks with smaller weights do not count, so that a long session costs no more than its last clicks."""
+
+
+class OrderedBaseline(Baseline):
+    """A baseline that learns from events by `count`, and recommends from the running session of each user.
+
+    The running session of a user is the last one of the log or of the history that is given. Items of earlier
+    sessions are not recommended either.
+    """
+
+    _needs_order: ClassVar[bool] = True
+
+    @abstractmethod
+    def count(self, events: Events) -> Self:
+        """Set what is learned from events alone, and return self; `fit` does so, and keeps the clicks as well."""
+
+    @abstractmethod
+    def _scores_of_sessions(self, starts: NDArray[np.int64], items: NDArray[np.int32]) -> Floats:
+        """Return the scores after each of these sessions, [session, item]."""
+
+    def _learn(self, clicks: Clicks, seed: int, n_threads: int | None) -> None:
+        self._refuse_unordered(clicks, "the log")
+        self.count(events_of(clicks))
+
+    def _scores_for(self, people: Clicks, rows: NDArray[np.int64]) -> Floats:
+        self._refuse_unordered(people, "the histories")
+        return self._scores_of_sessions(*running_sessions(people, rows))
+
+    def _refuse_unordered(self, clicks: Clicks, what: str) -> None:
+        if self._needs_order and clicks.order is None:
+            has = "has" if what == "the log" else "have"
+            said = f"{type(self).__name__} needs clicks in order, but {what} {has} none. When reading, name the "
+            times = Message("column of the times with ", Option("time_column", "..."))
+            rows = Message("if the rows are in click order, say ", Option("order", "rows"))
+            raise InputError(Message(said, times, ", or, ", rows, "."))
+
+
+def running_sessions(people: Clicks, rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    """Return the last session of the users in these rows, one after the other: starts and items.
+
+    Clicks on items outside the catalogue are left out.
+
+    >>> import pandas as pd
+    >>> frame = pd.DataFrame({"user": 1, "item": list("abc")})
+    >>> frame["time"] = ["2026-05-01 10:00", "2026-05-01 11:00", "2026-05-01 11:05"]
+    >>> starts, items = running_sessions(Clicks.from_frame(frame), np.array([0]))
+    >>> starts.tolist(), items.tolist()
+    ([0, 2], [1, 2])
+    """
+    lengths = np.diff(people.starts)[rows]
+    first = np.cumsum(lengths) - lengths
+    places = np.arange(lengths.sum()) + np.repeat(people.starts[rows] - first, lengths)
+    items, session = people.sequence[places], people.sessions[places]
+    last = session[np.maximum(first + lengths - 1, 0)] if len(session) else np.zeros(len(rows), np.int64)
+    kept = (session == np.repeat(last, lengths)) & (items >= 0)
+    starts = np.concatenate(([0], np.cumsum(kept)))[np.concatenate((first, [len(places)]))]
+    return starts.astype(np.int64), items[kept]
+
+
+def hours(duration: Any, name: str) -> float | None:
+    """Return a duration such as "12h" in hours; None stays None.
+
+    >>> hours("90min", "window"), hours(None, "window")
+    (1.5, None)
+    """
+    return None if duration is None else read_duration(duration, name) / HOUR
+
+
+@numba.njit(cache=True, nogil=True)
+def mix_rows(starts, items, decay, smoothing, rows, columns, values, totals, share, scores):
+    """Write the next-click distribution after each session: that after each of its clicks, weighted by recency.
+
+    After a click on a it is (values[a, j] + smoothing share[j]) / (totals[a] + smoothing), and its weight is
+    decay ** (clicks after it). An empty session has ``share`` itself.
+    """
+    for s in range(starts.size - 1):
+        weight, sum_of_weights, of_share = 1.0, 0.0, 0.0
+        scores[s, :] = 0.0
+        for place in range(starts[s + 1] - 1, starts[s] - 1, -1):
+            a = items[place]
+            factor = weight / (totals[a] + smoothing)
+            of_share += factor * smoothing
+            for e in range(rows[a], rows[a + 1]):
+                scores[s, columns[e]] += factor * values[e]
+            sum_of_weights += weight
+            weight *= decay
+            if weight < LEAST_WEIGHT:
+                break
+        if sum_of_weights == 0.0:
+            of_share = sum_of_weights = 1.0
+        for j in range(share.size):
+            scores[s, j] = (scores[s, j] + of_share * share[j]) / sum_of_weights

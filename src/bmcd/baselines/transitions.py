@@ -1,0 +1,140 @@
+"""Transitions: recommend what followed the user's latest clicks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bmcd.baselines.base import Floats, check_count, check_number
+from bmcd.baselines.counting import (
+    Events,
+    arrays_of,
+    decay_weights,
+    directed_pairs,
+    keep_largest,
+    popularity_share,
+    row_sums,
+    two_steps,
+)
+from bmcd.baselines.ordered import OrderedBaseline, hours, mix_rows
+from bmcd.clicks.log import Clicks
+from bmcd.errors import InputError
+
+# Followers of an item among which a walk of two steps chooses.
+STEP_FOLLOWERS = 50
+
+
+class Transitions(OrderedBaseline):
+    """Recommend what followed the latest clicks of the running session, in the sessions of the log.
+
+    After a click on item a, the next is item j with the probability (c[a, j] + smoothing p[j]) / (c[a] +
+    smoothing): c[a, j] counts clicks on j that came 1 to ``gaps`` clicks after a in a session, weighted 1/gap, and
+    p is popularity. The score is the average of that over the clicks of the running session, where the last one has
+    the weight 1, the one before it ``decay``, and so on. Clicks at the same time do not follow each other.
+
+    Parameters
+    ----------
+    decay
+        The weight of each click of the running session, compared with the click after it; 0 for the last click
+        alone.
+    gaps
+        Up to how many clicks later an item counts as following.
+    smoothing
+        mu: how many transitions popularity counts for. More for small catalogues with steady habits (40).
+    half_life
+        After which time a transition counts half; None for never. Ignored without a clock, as are the others.
+    window
+        Older clicks are left out; None for none.
+    followers
+        How many followers of each item are kept, the most frequent.
+    steps
+        2 adds where two steps from the last click lead.
+    share_half_life
+        The half-life of p.
+
+    Attributes
+    ----------
+    next_, next_total_ : counts of what came right after each item (CSR, items x items), and their sums
+    after_, after_total_ : the same at gaps 1 to ``gaps``, weighted 1/gap
+    walk_, walk_total_ : probabilities of two steps, and their sums
+    share_ : p
+
+    Sums include the followers that are not kept.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from bmcd import Clicks
+    >>> frame = pd.DataFrame({"user": [1, 1, 2, 2, 3, 4, 4], "item": list("abababc"[:6]) + ["c"]})
+    >>> model = Transitions().fit(Clicks.from_frame(frame, order="rows"))
+    >>> model.recommend_for([["c", "a"]], k=1)["item"].tolist()
+    ['b']
+    """
+
+    next_: Any
+    next_total_: Floats
+    after_: Any
+    after_total_: Floats
+    walk_: Any
+    walk_total_: Floats
+    share_: Floats
+    _learned = ("next_", "next_total_", "after_", "after_total_", "walk_", "walk_total_", "share_")
+
+    def __init__(
+        self,
+        decay: float = 0.7,
+        gaps: int = 5,
+        smoothing: float = 10.0,
+        half_life: str | None = "12h",
+        window: str | None = "72h",
+        followers: int = 100,
+        steps: int = 1,
+        *,
+        share_half_life: str | None = "4h",
+    ) -> None:
+        self.decay = decay
+        self.gaps = gaps
+        self.smoothing = smoothing
+        self.half_life = half_life
+        self.window = window
+        self.followers = followers
+        self.steps = steps
+        self.share_half_life = share_half_life
+
+    def _check_settings(self) -> None:
+        check_number("decay", self.decay, high=1)
+        check_count("gaps", self.gaps)
+        check_number("smoothing", self.smoothing, above=0)
+        check_count("followers", self.followers)
+        for name in ("half_life", "window", "share_half_life"):
+            hours(getattr(self, name), name)
+        if self.steps not in (1, 2):
+            raise InputError(f"steps must be 1 or 2, but it is {self.steps!r}.")
+
+    def count(self, events: Events) -> Self:
+        """Set everything that is learned from events alone, and return self."""
+        self._check_settings()
+        self.share_ = popularity_share(events, hours(self.share_half_life, "share_half_life"))
+        events = events.within(hours(self.window, "window"))
+        weights = decay_weights(events, hours(self.half_life, "half_life"))
+        following, after = directed_pairs(events, weights, 1), directed_pairs(events, weights, self.gaps)
+        self.next_total_, self.after_total_ = row_sums(following), row_sums(after)
+        self.next_, self.after_ = keep_largest(following, self.followers), keep_largest(after, self.followers)
+        steps = keep_largest(following, STEP_FOLLOWERS)
+        self.walk_, self.walk_total_ = two_steps(steps, self.next_total_, self.smoothing, self.followers)
+        return self
+
+    def _shapes(self, clicks: Clicks, arrays: Mapping[str, NDArray[Any]]) -> dict[str, tuple[int, ...]]:
+        return dict.fromkeys(("next_total_", "after_total_", "walk_total_", "share_"), (clicks.n_items,))
+
+    def _scores_of_sessions(self, starts: NDArray[np.int64], items: NDArray[np.int32]) -> Floats:
+        scores = np.empty((len(starts) - 1, len(self.share_)))
+        counts = (*arrays_of(self.after_), self.after_total_)
+        mix_rows(starts, items, float(self.decay), float(self.smoothing), *counts, self.share_, scores)
+        if self.steps == 2:
+            begun = np.flatnonzero(np.diff(starts))
+            scores[begun] += self.walk_[items[starts[begun + 1] - 1]].toarray()
+        return scores
