@@ -220,7 +220,7 @@ def backtest(
     repeats
         Whether a click on an item clicked before counts as a next click; by default as the model has it.
     fit
-        More options for `fit`.
+        More options for `fit`; of several models by their names, as in `compare`.
     level, resamples
         Of the intervals, which are over resamples of the users.
     n_threads, progress
@@ -266,7 +266,8 @@ def backtest(
             earlier = set(one_window.train.users.tolist())
             is_new = np.array([user not in earlier for user in users])
             for name, one in models.items():
-                fitted, seconds = _fitted(one, one_window.train, seed, n_threads, fit or {})
+                own = (fit or {}).get(name, {}) if isinstance(model, Mapping) else fit or {}
+                fitted, seconds = _fitted(one, one_window.train, seed, n_threads, own)
                 found = window_hits(fitted, one_window, k, horizon, repeats=repeats, n_threads=n_threads)
                 done[name].append(_Cut(one_window.label, users, is_new, found, seconds))
                 show(sum(map(len, done.values())))
