@@ -69,7 +69,8 @@ def test_split_at_is_the_slow_one_whatever_the_order_of_the_rows(rows, at, k, re
     assert by_user(test) == expected
     assert test.n_outside == sum(own.count(None) for own in expected.values())
     assert test.n_new_users == n_new
-    assert train.items.tolist() == test.items.tolist() and set(train.items.tolist()) == known
+    assert train.items.tolist() == test.items.tolist()
+    assert set(train.items.tolist()) == known
 
 
 FILTERS = {
@@ -99,7 +100,8 @@ def test_filters_and_splits_in_any_order_keep_every_sequence_as_it_was(rows, nam
     inside = set(train.items.tolist())
     for user, own in by_user(train).items():
         later = [item if item in inside else None for item in filtered[user][len(own) :]]
-        assert filtered[user][: len(own)] == own and by_user(test)[user] == later
+        assert filtered[user][: len(own)] == own
+        assert by_user(test)[user] == later
 
 
 @given(logs(), st.integers(1, 39), st.integers(1, 3), st.booleans())
@@ -109,7 +111,10 @@ def test_users_and_splits_commute(rows, at, k, repeats):
     some = [u for u in range(clicks.n_users) if clicks.users[u] % 2 == 0]
     cut = START + at * 600
     try:
-        first, last = clicks.of_users(some).split_at(cut, k, repeats=repeats), clicks.split_at(cut, k, repeats=repeats)
+        first, last = (
+            clicks.of_users(some).split_at(cut, k, repeats=repeats),
+            clicks.split_at(cut, k, repeats=repeats),
+        )
     except ClicksError:
         return
     few, many = by_user(first[0]), by_user(last[0])
@@ -136,7 +141,10 @@ def test_moments_cut_each_user_between_two_clicks_and_do_not_depend_on_other_use
     for user, own in by_user(histories).items():
         rest = whole[user][len(own) :]
         new = rest if repeats else [item for place, item in enumerate(rest) if item not in own + rest[:place]]
-        assert own == whole[user][: len(own)] and own and by_user(test)[user] == new[:k] and len(new) >= k
+        assert own == whole[user][: len(own)]
+        assert own
+        assert by_user(test)[user] == new[:k]
+        assert len(new) >= k
     alone = clicks.of_users([clicks.rows_of(histories.users[:1].tolist())[0]]).moments(k, seed, repeats=repeats)
     assert by_user(alone[0]) == dict(list(by_user(histories).items())[:1])
 
@@ -192,7 +200,8 @@ def test_a_window_is_what_a_slow_reading_of_the_log_gives(at, repeats):
             mask = [item if item in known else None for item in items]
             assert histories[user] == mask[:n_known]
             following = [place for place in inside if place >= n_known][:2]
-            assert tests[user] == [mask[place] for place in following] and tests[user]
+            assert tests[user] == [mask[place] for place in following]
+            assert tests[user]
             if at == "cut":
                 assert n_known == sum(time <= begin for _, time in own)
 
@@ -240,7 +249,8 @@ def test_cuts_between_users(cuts):
     assert [window.test.users.tolist() for window in windows] == [[4, 5], [6, 7]]
     for user, own in by_user(windows[1].histories).items():
         followed = by_user(windows[1].test)[user]
-        assert (own + followed)[:3] == ["b", "c", None][: len(own + followed)] and 1 <= len(followed) <= 2
+        assert (own + followed)[:3] == ["b", "c", None][: len(own + followed)]
+        assert 1 <= len(followed) <= 2
     with pytest.raises(InputError, match="Use at most 4 cuts"):
         splitting.user_windows(clicks, 9, 1)
     with pytest.raises(InputError, match="share"):
@@ -253,9 +263,12 @@ def test_it_is_known_which_clicks_followed():
     def follows(train, test):
         return splitting.are_next_clicks(test, train, train.rows_of(test.users))
 
-    assert not follows(*clicks.hold_out(2)) and follows(*clicks.hold_out(2, by="time"))
-    assert follows(*clicks.split_at("2023-11-18", 2)) and follows(*clicks.moments(2))
+    assert not follows(*clicks.hold_out(2))
+    assert follows(*clicks.hold_out(2, by="time"))
+    assert follows(*clicks.split_at("2023-11-18", 2))
+    assert follows(*clicks.moments(2))
     # Read from files, their times tell.
     random, last = (tuple(part.as_test("") for part in clicks.hold_out(2, by=by)) for by in ("chance", "time"))
-    assert not follows(*random) and follows(*last)
+    assert not follows(*random)
+    assert follows(*last)
     assert not follows(*Clicks.from_matrix(np.ones((3, 4))).hold_out(1))

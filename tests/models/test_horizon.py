@@ -41,14 +41,16 @@ def test_explanations_have_a_horizon(model):
     user = model.clicks_.users[0]
     row = model.recommend(4, [user], horizon=2).iloc[0]
     found = model.explain(user, row["item"], 4, horizon=2)
-    assert found.k == 2 and found.probability == pytest.approx(row["probability"], abs=1e-9)
+    assert found.k == 2
+    assert found.probability == pytest.approx(row["probability"], abs=1e-9)
 
 
 def test_cutoffs_of_the_next_click_are_about_one_click(model):
     simulation = bmcd.simulate(n_users=80, n_items=12, seed=1)
     curve = model.cutoff_curve(simulation, 4, [0.0], horizon=1)
     found = bmcd.evaluate(model.recommend(4, horizon=1), simulation.clicks, simulation, horizon=1)
-    assert curve["accuracy"][0] == pytest.approx(found.accuracy) and found.n_hits <= 80
+    assert curve["accuracy"][0] == pytest.approx(found.accuracy)
+    assert found.n_hits <= 80
     cut = model.choose_cutoff(simulation, 0.01, 4, horizon=1, confidence=None)
     assert cut <= model.choose_cutoff(simulation, 0.3, 4, confidence=None)
 

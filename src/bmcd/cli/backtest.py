@@ -95,7 +95,11 @@ def backtest(
     data = bundled(clicks)
     if data is None:
         layout = Layout(user_column, item_column, delimiter, encoding, missing)
-        how = {"time_column": time_column, "order": None if order is None else order.value, "text_ids": text_ids}
+        how: dict[str, Any] = {
+            "time_column": time_column,
+            "order": None if order is None else order.value,
+            "text_ids": text_ids,
+        }
         data = layout.read(clicks, **how)
     data = narrowed(data, most_clicked, at_least)
     found = bmcd.backtest(

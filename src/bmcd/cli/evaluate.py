@@ -67,8 +67,8 @@ def evaluate(
     found = bmcd.evaluate(recommended, fitted.clicks_, truth, horizon=horizon, k=k, n_popular=popular)
     cutoff = None
     if hit_rate is not None:
-        sure = {"confidence": confidence or None, "n_threads": threads}
-        cutoff = fitted.choose_cutoff(truth, hit_rate, k, horizon=horizon, **sure)
+        how: dict[str, Any] = {"confidence": confidence or None, "n_threads": threads}
+        cutoff = fitted.choose_cutoff(truth, hit_rate, k, horizon=horizon, **how)
     table = found.to_frame(level=0.95)
     if target is not None:
         write_frame(table, target)
@@ -82,10 +82,10 @@ def evaluate(
     else:
         _print(found, table)
     if cutoff is not None:
-        on = f" ({confidence:.0%} sure)" if confidence else " (on these clicks)"
+        sure = f" ({confidence:.0%} sure)" if confidence else " (on these clicks)"
         asked = "" if horizon is None else f" --horizon {horizon}"
         command = f"bmcd recommend {model} -k {k}{asked} --min-probability {cutoff:.4f}"
-        say(f"To be right {hit_rate:.0%} of the time{on}: {command}")
+        say(f"To be right {hit_rate:.0%} of the time{sure}: {command}")
 
 
 def _print(found: Any, table: Any) -> None:

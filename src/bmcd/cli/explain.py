@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -30,7 +30,8 @@ def explain(
     from bmcd.cli.recommend import wanted_users
 
     fitted = bmcd.load(model)
-    known, asked = fitted.clicks_.items, {} if horizon is None else {"horizon": horizon}
+    known = fitted.clicks_.items
+    asked: dict[str, Any] = {} if horizon is None else {"horizon": horizon}
     own_item = own_ids([item], known, "item", "Explain one of them.")[0]
     if history is not None:
         clicked = own_ids(ids_in(history), known, "item", "Leave out of --history what the model does not know.")

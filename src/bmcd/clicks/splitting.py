@@ -15,6 +15,7 @@ so that filters and other users do not change them.
 
 from __future__ import annotations
 
+import itertools
 import operator
 from collections.abc import Iterator, Sequence
 from hashlib import blake2b
@@ -361,7 +362,7 @@ def user_windows(
         raise InputError(
             f"{n_cuts} cuts between users leave a part without users: the log has {len(order)} users. {remedy}"
         )
-    parts = enumerate(zip(edges[:-1], edges[1:], strict=True))
+    parts = enumerate(itertools.pairwise(edges))
     return (_user_window(clicks, order, *ends, horizon, [seed, number], repeats) for number, ends in parts)
 
 
@@ -397,7 +398,7 @@ def _random_by_user(clicks: Clicks, *seeds: int) -> NDArray[np.float64]:
     texts = [f"{type(user).__name__} {user!r}".encode(errors="surrogatepass") for user in clicks.users.tolist()]
     key = " ".join(str(operator.index(seed)) for seed in seeds).encode()
     digests = b"".join(blake2b(text, digest_size=8, key=key[:64]).digest() for text in texts)
-    return (np.frombuffer(digests, "<u8") >> np.uint64(11)) * 2.0**-53
+    return np.asarray((np.frombuffer(digests, "<u8") >> np.uint64(11)) * 2.0**-53, np.float64)
 
 
 def _known_before(clicks: Clicks, before: Bools) -> tuple[Clicks, Ints]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import time
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -13,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bmcd.clicks.log import Clicks, Library
-from bmcd.errors import ConvergenceWarning, InputError, InputTypeError
+from bmcd.errors import InputError, InputTypeError
 from bmcd.evaluation.calibration import GROUPS, equal_groups
 from bmcd.evaluation.intervals import bootstrap, percentiles
 from bmcd.evaluation.metrics import PerUser
@@ -110,7 +109,9 @@ class Backtest:
         for row in self.rows:
             if row.cut == cut and row.model == (self.models[0] if model is None else model):
                 return row
-        raise InputError(f"there is no cut {cut!r} of a model {model!r}; cuts are {', '.join(self.cuts)} and {ALL}.")
+        raise InputError(
+            f"there is no cut {cut!r} of a model {model!r}; cuts are {', '.join(self.cuts)} and {ALL}."
+        )
 
     @property
     def models(self) -> list[str]:
@@ -143,7 +144,9 @@ class Backtest:
         widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
         left = 2 if len(self.models) > 1 else 1
         text = [
-            "  ".join(c.ljust(w) if i < left else c.rjust(w) for i, (c, w) in enumerate(zip(line, widths, strict=True)))
+            "  ".join(
+                c.ljust(w) if i < left else c.rjust(w) for i, (c, w) in enumerate(zip(line, widths, strict=True))
+            )
             for line in lines
         ]
         return "\n".join([self._title(), *(line.rstrip() for line in text)])
@@ -166,7 +169,11 @@ class Backtest:
         cells = []
         for row in self.rows:
             line = [*([row.model] if several else []), row.cut, f"{row.n_users:,}", f"{row.n_with_fewer:,}"]
-            line += [f"{row.n_hits:,}", _ends(row.hit_rate, row.hit_rate_low, row.hit_rate_high), _pct(row.predicted)]
+            line += [
+                f"{row.n_hits:,}",
+                _ends(row.hit_rate, row.hit_rate_low, row.hit_rate_high),
+                _pct(row.predicted),
+            ]
             line += [_ends(row.difference, row.difference_low, row.difference_high, "+")]
             line += ["" if math.isnan(row.ece_at_k) else f"{row.ece_at_k:.3f}"]
             expected = f" ({_pct(row.expected_outside)})" if not math.isnan(row.expected_outside) else ""
@@ -290,9 +297,7 @@ def _fitted(
     own |= {"n_threads": n_threads} if takes(fresh.fit, "n_threads") else {}
     own |= {"progress": False} if takes(fresh.fit, "progress") else {}
     began = time.perf_counter()
-    with warnings.catch_warnings():
-        warnings.simplefilter("once", ConvergenceWarning)
-        fitted = fresh.fit(train, **{**own, **options})
+    fitted = fresh.fit(train, **{**own, **options})
     return fitted, time.perf_counter() - began
 
 
@@ -344,7 +349,8 @@ def _row(name: str, label: str, cuts: list[_Cut], horizon: int, interval: tuple[
 
 def _per_user(values: NDArray[Any], user: NDArray[np.int64], n_users: int) -> PerUser:
     return PerUser(
-        np.bincount(user, weights=values, minlength=n_users), np.bincount(user, minlength=n_users).astype(np.float64)
+        np.bincount(user, weights=values, minlength=n_users).astype(np.float64),
+        np.bincount(user, minlength=n_users).astype(np.float64),
     )
 
 

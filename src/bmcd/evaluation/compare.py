@@ -237,7 +237,7 @@ def compare(
             fit_options = {} if fitted_before else {"seed": seed, **options.get(name, {})}
             fit_seconds = math.nan if fitted_before else _timed(model.fit, train, **fit_options)[1]
             ask = model.recommend if histories is None else partial(model.recommend_for, histories)
-            own = {"horizon": horizon} if horizon is not None and takes(ask, "horizon") else {}
+            own: dict[str, Any] = {"horizon": horizon} if horizon is not None and takes(ask, "horizon") else {}
             own |= {} if histories is None else {"unknown": "ignore"}
             recommended, recommend_seconds = _timed(ask, k, **own)
             how: dict[str, Any] = {"horizon": horizon, "histories": histories, "repeats": repeats}

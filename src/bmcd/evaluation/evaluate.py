@@ -223,7 +223,9 @@ class Evaluation:
         """Return how the test clicks were chosen, and who was not scored, in words."""
         texts = [f"test: {self.split}"] if self.split else []
         if self.horizon is not None and self.split:
-            texts[0] += f"; the first {self.horizon} of each user" if self.horizon > 1 else "; the first of each user"
+            texts[0] += (
+                f"; the first {self.horizon} of each user" if self.horizon > 1 else "; the first of each user"
+            )
         if self.n_with_fewer:
             texts.append(f"not scored: {self.n_with_fewer:,} users with fewer than {self.horizon} test clicks")
         if self.n_new_users:
@@ -398,7 +400,8 @@ def _of_scored(lists: RankedLists, truth: Truth) -> RankedLists:
             f"none of the {truth.scored.sum():,} users with {truth.horizon} test clicks has recommendations. Recommend "
             "to the users of the test."
         )
-    return RankedLists(*(None if column is None else column[kept] for column in lists))
+    probability = None if lists.probability is None else lists.probability[kept]
+    return RankedLists(lists.user[kept], lists.item[kept], lists.rank[kept], probability)
 
 
 def count_popular(n_popular: int | None, n_items: int) -> int:

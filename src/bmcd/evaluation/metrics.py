@@ -79,9 +79,7 @@ def correct_coverage(item: NDArray[Any], hit: Bools, n_items: int) -> float:
     return coverage(item[hit], n_items)
 
 
-def intra_list_similarity(
-    lists: RankedLists, train: sparse.csr_array[Any], n_users: int | None = None
-) -> PerUser:
+def intra_list_similarity(lists: RankedLists, train: sparse.csr_array[Any], n_users: int | None = None) -> PerUser:
     """Return how similar the items of a list are: the sum over its pairs, averaged over the users with a list.
 
     The similarity of two items is the binary cosine: the number of users who clicked both in train, over

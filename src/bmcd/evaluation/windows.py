@@ -83,7 +83,8 @@ def window_hits(
     parts: list[tuple[Ints, Ints, Floats | None]] = []
     expected, known = np.zeros(histories.n_users), True
     asked = takes(model.recommend_for, "horizon")
-    for g in np.unique(truth.n_clicks[truth.n_clicks > 0]).tolist() if asked else [None]:
+    # A model without a horizon is asked for all users at once.
+    for g in np.unique(truth.n_clicks[truth.n_clicks > 0]).tolist() if asked else [0]:
         rows = np.flatnonzero(truth.n_clicks == g if asked else truth.n_clicks > 0)
         people = histories.of_users(rows)
         found = model.recommend_for(people, k, **options, **({"horizon": g} if asked else {}))

@@ -37,7 +37,7 @@ def backtest(result: Backtest, *, title: str | None = None, width: float | None 
     models, cuts = result.models, result.cuts
     figure = new_figure(width or WIDTH, 0.5 + (HEIGHT - 0.3) * len(models), title)
     axes = figure.subplots(len(models), 1, sharex=True, sharey=True, squeeze=False)[:, 0]
-    labels = _short(cuts)
+    labels, below = _short(cuts)
     for ax, model in zip(axes, models, strict=True):
         rows = [result.row(cut, model) for cut in cuts]
         places = range(len(cuts))
@@ -63,31 +63,38 @@ def backtest(result: Backtest, *, title: str | None = None, width: float | None 
         round_ticks(ax.yaxis, share=True)
     axes[-1].set_xlim(-0.5, len(cuts) - 0.5)
     axes[-1].set_ylim(bottom=0)
-    crowded = sum(map(len, labels)) * 0.085 > (width or WIDTH) - 0.8
-    step = max(1, math.ceil(len(cuts) * 0.2 / ((width or WIDTH) - 0.8))) if crowded else 1
+    fit = max(1, int(((width or WIDTH) - 0.9) / 0.55))
+    step = math.ceil(len(cuts) / fit)
     axes[-1].set_xticks(range(0, len(cuts), step), labels[::step])
-    if crowded:
-        axes[-1].tick_params(axis="x", labelrotation=45)
-        for text in axes[-1].get_xticklabels():
-            text.set_horizontalalignment("right")
-            text.set_rotation_mode("anchor")
-    axes[-1].set_xlabel("fitted to the clicks before" if not cuts[0].endswith("of users") else "fitted to the first")
+    axes[-1].set_xlabel(below)
     handles, names = next(
         (pair for pair in (ax.get_legend_handles_labels() for ax in axes) if len(pair[0]) > 1),
         axes[0].get_legend_handles_labels(),
     )
-    figure.legend(handles, names, loc="outside upper right", ncols=2)
+    figure.legend(handles[::-1], names[::-1], loc="outside lower left", ncols=2)
     return figure
 
 
-def _short(cuts: list[str]) -> list[str]:
-    """Return labels without what all of them share at the end: times of day that are midnight, seconds that are 0.
+def _short(cuts: list[str]) -> tuple[list[str], str]:
+    """Return labels without what all of them share, and the label of the axis, which has it.
 
-    >>> _short(["2026-05-01 00:00:00", "2026-05-02 00:00:00"]), _short(["50% of users"])
-    (['2026-05-01', '2026-05-02'], ['50% of users'])
+    >>> _short(["2026-05-01 00:00:00", "2026-05-02 00:00:00"])
+    (['05-01', '05-02'], 'cut (2026)')
+    >>> _short(["2026-05-01 12:00:00", "2026-05-01 13:00:00"])
+    (['12:00', '13:00'], 'cut (2026-05-01)')
+    >>> _short(["50% of users"])
+    (['50%'], 'cut (share of the users)')
     """
-    cut = [label.split(".")[0] for label in cuts]
-    for end in (":00", " 00:00"):
-        if all(label.count(":") and label.endswith(end) for label in cut):
-            cut = [label.removesuffix(end) for label in cut]
-    return cut if len(set(cut)) == len(cut) else cuts
+    if cuts[0].endswith("of users"):
+        return [cut.removesuffix(" of users") for cut in cuts], "cut (share of the users)"
+    days, times = zip(*(cut.split(".")[0].split(" ") for cut in cuts), strict=True)
+    minutes = [time[:5] for time in times]
+    if len(set(zip(days, minutes, strict=True))) < len(cuts):
+        minutes = list(times)
+    if len(set(days)) == 1 and len(cuts) > 1:
+        return minutes, f"cut ({days[0]})"
+    years = {day[:4] for day in days}
+    shown = [day[5:] for day in days] if len(years) == 1 else list(days)
+    if set(minutes) != {"00:00"}:
+        shown = [f"{day}\n{minute}" for day, minute in zip(shown, minutes, strict=True)]
+    return shown, "cut" + (f" ({years.pop()})" if len(years) == 1 else "")
