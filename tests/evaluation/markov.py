@@ -1,6 +1,7 @@
 """Users who follow a known Markov chain over items they have not clicked, and a recommender that knows it."""
 
 from functools import lru_cache
+from typing import ClassVar
 
 import numpy as np
 import pandas as pd
@@ -33,7 +34,7 @@ def next_within(last, clicked, g):
 
 
 def simulate(n_users=400, n_days=6, seed=0, planted=None):
-    """Return clicks of users who visit once and click 1 to 6 items; all click the planted item first from a day on."""
+    """Return clicks of users who visit once and click 1 to 6 items; from a day on all click the planted one."""
     rng = np.random.default_rng(seed)
     rows = []
     for user in range(n_users):
@@ -51,7 +52,7 @@ def simulate(n_users=400, n_days=6, seed=0, planted=None):
 class Oracle:
     """Predicts with the true chain; remembers what it was fitted to and asked."""
 
-    log = []
+    log: ClassVar = []
 
     def __init__(self, name="oracle"):
         self.name = name

@@ -83,8 +83,8 @@ def evaluate(
         _print(found, table)
     if cutoff is not None:
         sure = f" ({confidence:.0%} sure)" if confidence else " (on these clicks)"
-        asked = "" if horizon is None else f" --horizon {horizon}"
-        command = f"bmcd recommend {model} -k {k}{asked} --min-probability {cutoff:.4f}"
+        option = "" if horizon is None else f" --horizon {horizon}"
+        command = f"bmcd recommend {model} -k {k}{option} --min-probability {cutoff:.4f}"
         say(f"To be right {hit_rate:.0%} of the time{sure}: {command}")
 
 

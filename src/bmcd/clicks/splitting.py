@@ -215,8 +215,8 @@ def hold_out_one(clicks: Clicks, rng: np.random.Generator) -> tuple[Clicks, Ints
 def are_next_clicks(test: Clicks, train: Clicks, rows: Ints) -> bool:
     """Return whether test clicks are those that followed the training clicks, in order, and not random ones.
 
-    ``rows`` has the row in ``train`` of each test user. Where it is not known how the clicks were split, their times
-    tell: those of the future come after the user's last training click.
+    ``rows`` has the row in ``train`` of each test user. Where it is not known how the clicks were split, their
+    times tell: those of the future come after the user's last training click.
     """
     if test.order is None or any(text in test.split for text in (RANDOM_CLICKS, RANDOM_PARTS)):
         return False
@@ -266,8 +266,8 @@ def time_windows(
 
     ``cuts`` is a number of windows that follow each other until the end of the log, or the times at which windows
     begin. With ``at="moment"`` the test clicks are those that followed a random moment of each user active in the
-    window, and histories include the user's own clicks up to it; with ``at="cut"`` they are the first of the window,
-    and histories end at the cut.
+    window, and histories include the user's own clicks up to it; with ``at="cut"`` they are the first of the
+    window, and histories end at the cut.
     """
     if at not in ("moment", "cut"):
         raise InputError(f"at must be 'moment' or 'cut', but it is {at!r}.")
@@ -296,7 +296,8 @@ def _cut_times(times: NDArray[Any], cuts: int | Sequence[Any], window: str, leng
             most = int((end - first - np.timedelta64(1, "us")) // length)
             fit = f"Use at most {most} cuts, or a shorter window." if most else "Use a shorter window."
             raise InputError(
-                f"{cuts} windows of {window} do not fit: {runs}, and there must be clicks before the first cut. {fit}"
+                f"{cuts} windows of {window} do not fit: {runs}, and there must be clicks before the first cut. "
+                f"{fit}"
             )
         return list(enumerate(begins))
     begins = sorted(read_time(cut, True) for cut in _cut_list(cuts))
@@ -341,8 +342,8 @@ def user_windows(
 ) -> Iterator[Window]:
     """Return cuts between earlier and later users, to be iterated over.
 
-    ``cuts`` is a number: then the second half of the users, by their first click, is cut into that many parts. Or it
-    is a list of the shares of the users at which parts begin. Each part comes with all earlier users.
+    ``cuts`` is a number: then the second half of the users, by their first click, is cut into that many parts. Or
+    it is a list of the shares of the users at which parts begin. Each part comes with all earlier users.
     """
     horizon = _check_positive(horizon, "horizon")
     if clicks.order is None:

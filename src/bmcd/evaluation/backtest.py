@@ -202,7 +202,7 @@ def backtest(
 
     At each cut a new copy of the model is fitted to all clicks before it, without a warm start. It then recommends
     to the users who were active in the window that followed, from what they had clicked at a random moment or, with
-    ``at="cut"``, at the cut (nightly lists). Predictions are for the next min(horizon, observed) clicks of each user.
+    ``at="cut"``, at the cut (nightly lists). Predictions are for min(horizon, observed) clicks of each user.
 
     Parameters
     ----------
@@ -265,8 +265,8 @@ def backtest(
         for one_window in windows:
             if not len(one_window.test.sequence):
                 raise InputError(
-                    f"nobody clicked anything in the window from {one_window.label} on. Use longer windows, or other "
-                    "cuts."
+                    f"nobody clicked anything in the window from {one_window.label} on. Use longer windows, or "
+                    "other cuts."
                 )
             splits.append(one_window.test.split)
             users = one_window.histories.users.tolist()

@@ -397,8 +397,8 @@ def _of_scored(lists: RankedLists, truth: Truth) -> RankedLists:
     kept = truth.scored[lists.user]
     if not kept.any():
         raise InputError(
-            f"none of the {truth.scored.sum():,} users with {truth.horizon} test clicks has recommendations. Recommend "
-            "to the users of the test."
+            f"none of the {truth.scored.sum():,} users with {truth.horizon} test clicks has recommendations. "
+            "Recommend to the users of the test."
         )
     probability = None if lists.probability is None else lists.probability[kept]
     return RankedLists(lists.user[kept], lists.item[kept], lists.rank[kept], probability)

@@ -42,7 +42,7 @@ class Tuning:
     k: int
     seed: int
     horizon: int | None = None
-    """The number of next clicks in which a hit must fall; None without order, where all clicks of the fold count."""
+    """The number of next clicks in which a hit must fall; None without order: all clicks of a fold count."""
     split: str = "random clicks of each user"
     """Which clicks the settings were chosen on."""
 
@@ -117,9 +117,9 @@ def tune(
 ) -> Tuning:
     """Choose the settings with the highest accuracy at k.
 
-    In a log with an order they are chosen on later clicks: the last fifth of the clicks by time is cut into windows,
-    as many as there are folds, and the model is fitted to all clicks before each. Without a clock the second half of
-    the users is cut into parts instead. The accuracy is the share of hits, among the next clicks after a random
+    In a log with an order they are chosen on later clicks: the time of the last fifth of the clicks is cut into
+    windows, as many as there are folds, and the model is fitted to all clicks before each. Without a clock the
+    second half of the users is cut into parts instead. The accuracy is the share of hits, among the next clicks after a random
     moment of each user, of the k items recommended at that moment.
 
     In a log without an order every user's clicks are dealt out over the folds. Each fold in turn is taken away and
@@ -202,8 +202,8 @@ def _parts(
     """Return what to fit to and to evaluate on, as often as there are folds, and which clicks these are."""
     if clicks.order is None:
         if horizon is not None:
-            said = "the log has no order, so there are no next clicks. Leave the horizon out, or say where the order is "
-            raise InputError(Message(said, "when reading: ", Option("time_column", "..."), "."))
+            said = "the log has no order, so there are no next clicks. Leave the horizon out, or say "
+            raise InputError(Message(said, "where the order is when reading: ", Option("time_column", "..."), "."))
         return list(splitting.folds(clicks, folds, seed)), "random clicks of each user"
     limit = check_horizon(horizon, k)
     if not clicks.has_clock:

@@ -50,8 +50,8 @@ def windows_of(
         raise ClicksError(Message(said, "reading: ", Option("time_column", "..."), then))
     if at == "cut":
         raise InputError(
-            "at='cut' needs a log with a clock: without one cuts are made between users, and nothing is known of the "
-            "later users at the cut. Use at='moment'."
+            "at='cut' needs a log with a clock: without one cuts are made between users, and nothing is known of "
+            "the later users at the cut. Use at='moment'."
         )
     if at != "moment":
         raise InputError(f"at must be 'moment' or 'cut', but it is {at!r}.")

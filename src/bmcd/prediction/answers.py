@@ -93,7 +93,7 @@ class Answers(ABC):
     def predictions(
         self, people: Clicks, rows: NDArray[np.int64] | None, k: int, options: Options
     ) -> Iterator[tuple[NDArray[np.int64], Predictions]]:
-        """Yield predictions for the next k clicks block by block, with the positions of its users among those asked.
+        """Yield predictions for the next k clicks block by block, each with the positions of its users.
 
         They are for the users in these rows of the fitted clicks, or, if rows is None, for ``people`` never seen.
         """
