@@ -119,8 +119,8 @@ def tune(
 
     In a log with an order they are chosen on later clicks: the time of the last fifth of the clicks is cut into
     windows, as many as there are folds, and the model is fitted to all clicks before each. Without a clock the
-    second half of the users is cut into parts instead. The accuracy is the share of hits, among the next clicks after a random
-    moment of each user, of the k items recommended at that moment.
+    second half of the users is cut into parts instead. The accuracy is the share of hits, among the next clicks
+    after a random moment of each user, of the k items recommended at that moment.
 
     In a log without an order every user's clicks are dealt out over the folds. Each fold in turn is taken away and
     the model fitted to the rest. The accuracy is the share of hits among the k items recommended to each user who
