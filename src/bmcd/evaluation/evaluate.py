@@ -320,6 +320,7 @@ def evaluate(
       expected_calibration_error   0.5000
       ece_at_k                     0.5000
       promise_gap                 -0.1667
+      (test: held-out clicks, in no order)
       (2 rare recommendations, to 2 users; rare: not among the 2 most clicked of 4 items)
     """
     if not isinstance(train, Clicks):
