@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from bmcd.clicks.log import Clicks, ClicksError
     from bmcd.clicks.reading import read_clicks
     from bmcd.clusters.choose import choose_n_clusters
+    from bmcd.evaluation.backtest import backtest
     from bmcd.evaluation.compare import compare
     from bmcd.evaluation.evaluate import evaluate
     from bmcd.evaluation.tune import tune
@@ -37,6 +38,7 @@ __all__ = [
     "TasteSimulation",
     "Tastes",
     "__version__",
+    "backtest",
     "baselines",
     "choose_n_clusters",
     "compare",
@@ -70,6 +72,7 @@ _HOME = {
     "TastePriors": "bmcd.sampling.tastes.priors",
     "TasteSimulation": "bmcd.sampling.tastes.simulation",
     "Tastes": "bmcd.models.tastes",
+    "backtest": "bmcd.evaluation.backtest",
     "choose_n_clusters": "bmcd.clusters.choose",
     "compare": "bmcd.evaluation.compare",
     "evaluate": "bmcd.evaluation.evaluate",

@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from bmcd import __version__
+from bmcd.cli.backtest import backtest
 from bmcd.cli.clusters import clusters
 from bmcd.cli.compare import compare
 from bmcd.cli.demo import demo
@@ -56,6 +57,7 @@ for command, example in (
     (fit, "bmcd fit clicks.csv -o model.bmcd --model blend --titles items.csv"),
     (recommend, "bmcd recommend model.bmcd -k 5 -o recommendations.csv"),
     (evaluate, "bmcd evaluate model.bmcd test.csv -k 10 --hit-rate 0.5"),
+    (backtest, "bmcd backtest clicks.csv --model Tastes --window 1d --cuts 5 -k 10 --horizon 1 -o backtest.csv"),
     (compare, "bmcd compare comparison.toml -o comparison"),
     (report, "bmcd report model.bmcd --test test.csv -o report.html"),
     (clusters, "bmcd clusters model.bmcd"),

@@ -40,7 +40,7 @@ from bmcd.evaluation.compare import Comparison, compare
 from bmcd.evaluation.comparison_folder import config_of
 from bmcd.system.files import write_file, write_json
 
-COMPARE_KEYS = ("against", "level", "resamples", "n_popular")
+COMPARE_KEYS = ("horizon", "against", "level", "resamples", "n_popular")
 KEYS = ("k", "seed", *COMPARE_KEYS, "data", "tuning", "models")
 # Written into the config.json beside a result, which can be run again.
 RECORDED = ("train", "test", "versions")

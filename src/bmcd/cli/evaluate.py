@@ -18,6 +18,7 @@ from bmcd.cli.log_files import (
     MissingRows,
     UserColumn,
 )
+from bmcd.cli.options import Horizon
 from bmcd.cli.output import TABLES, check_output, console, print_json, say, write_frame
 from bmcd.errors import InputError
 
@@ -26,6 +27,7 @@ def evaluate(
     model: Annotated[Path, typer.Argument(help="A model file, written by bmcd fit.")],
     test: Annotated[Path, typer.Argument(help="Clicks it has not seen (csv, tsv, parquet), of the same users.")],
     k: Annotated[int, typer.Option("-k", min=1, help="How many items for each user.")] = 10,
+    horizon: Horizon = None,
     popular: Annotated[
         int | None, typer.Option(min=0, help="How many items are popular, not rare; by default a fifth.")
     ] = None,
@@ -62,10 +64,12 @@ def evaluate(
         raise InputError("this model was saved without users (--no-clicks), so there is nobody to evaluate.")
     layout = Layout(user_column, item_column, delimiter, encoding, missing)
     truth = as_known(layout.read_aloud(test), fitted.clicks_, ignore_unknown)
-    found = bmcd.evaluate(fitted.recommend(k, n_threads=threads), fitted.clicks_, truth, k=k, n_popular=popular)
+    recommended = fitted.recommend(k, horizon=horizon, n_threads=threads)
+    found = bmcd.evaluate(recommended, fitted.clicks_, truth, horizon=horizon, k=k, n_popular=popular)
     cutoff = None
     if hit_rate is not None:
-        cutoff = fitted.choose_cutoff(truth, hit_rate, k, confidence=confidence or None, n_threads=threads)
+        how: dict[str, Any] = {"confidence": confidence or None, "n_threads": threads}
+        cutoff = fitted.choose_cutoff(truth, hit_rate, k, horizon=horizon, **how)
     table = found.to_frame(level=0.95)
     if target is not None:
         write_frame(table, target)
@@ -80,7 +84,8 @@ def evaluate(
         _print(found, table)
     if cutoff is not None:
         sure = f" ({confidence:.0%} sure)" if confidence else " (on these clicks)"
-        command = f"bmcd recommend {model} -k {k} --min-probability {cutoff:.4f}"
+        option = "" if horizon is None else f" --horizon {horizon}"
+        command = f"bmcd recommend {model} -k {k}{option} --min-probability {cutoff:.4f}"
         say(f"To be right {hit_rate:.0%} of the time{sure}: {command}")
 
 
@@ -92,6 +97,8 @@ def _print(found: Any, table: Any) -> None:
         f"users (k = {found.k}): {found.accuracy:.1%}. The mean probability given was "
         f"{found.calibration.mean_probability:.1%}; docs/probabilities.md says why the two may differ."
     )
+    for text in found.about_the_test():
+        say(f"{text[:1].upper()}{text[1:]}.")
     measures = Table()
     for name in ("measure", "value", "95 % interval"):
         measures.add_column(name, justify="left" if name == "measure" else "right")

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from bmcd.cli.ids import ids_in, own_ids
+from bmcd.cli.options import Horizon
 from bmcd.cli.output import print_json, say
 
 
@@ -17,6 +18,7 @@ def explain(
     user: Annotated[str, typer.Argument(help="The user's id; with --history any name.")],
     item: Annotated[str, typer.Argument(help="The item's id.")],
     k: Annotated[int, typer.Option("-k", min=1, help="The probability of being among the next k.")] = 10,
+    horizon: Horizon = None,
     history: Annotated[
         str | None,
         typer.Option(help="Someone the model has not seen: the items they clicked, such as A13,A16; may be ''."),
@@ -29,12 +31,13 @@ def explain(
 
     fitted = load_model(model)
     known = fitted.clicks_.items
+    asked: dict[str, Any] = {} if horizon is None else {"horizon": horizon}
     own_item = own_ids([item], known, "item", "Explain one of them.")[0]
     if history is not None:
         clicked = own_ids(ids_in(history), known, "item", "Leave out of --history what the model does not know.")
-        found = fitted.explain(user, own_item, k, history=clicked)
+        found = fitted.explain(user, own_item, k, history=clicked, **asked)
     else:
-        found = fitted.explain(wanted_users(fitted, [user])[0], own_item, k)
+        found = fitted.explain(wanted_users(fitted, [user])[0], own_item, k, **asked)
     if as_json:
         print_json({"model": model, **asdict(found)})
     else:

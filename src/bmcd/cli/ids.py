@@ -49,26 +49,25 @@ def as_known(test: Clicks, known: Clicks, ignore_unknown: bool) -> Clicks:
 def _only_known(test: Clicks, known: Clicks) -> Clicks:
     """The test clicks whose user and item the model knows; it says how many others there are."""
     from bmcd.clicks.ids import texts_of
-    from bmcd.clicks.log import Clicks
 
     texts = [texts_of(ids) for ids in (known.users, known.items)]
     is_known = [
         [str(one) in of for one in own.tolist()] for own, of in zip((test.users, test.items), texts, strict=True)
     ]
-    rows, columns = test.matrix.nonzero()
-    kept = [is_known[0][row] and is_known[1][column] for row, column in zip(rows, columns, strict=True)]
-    if all(kept):
+    if all(map(all, is_known)):
         return test
+    by_user = test.of_users(is_known[0])
+    found = by_user.of_items(is_known[1], keep_outside=test.order is not None)
+    n_kept, n_clicks = found.n_clicks, test.n_clicks
     strangers = [sum(not one for one in side) for side in is_known]
     of = f"{strangers[0]:,} users or {strangers[1]:,} items"
-    said = f"{kept.count(False):,} of {len(kept):,} test clicks are of {of}"
-    if not any(kept):
+    said = f"{n_clicks - n_kept:,} of {n_clicks:,} test clicks are of {of}"
+    if not n_kept:
         raise ClicksError(f"{said} that the model does not know, so there is nothing left to test on.")
-    complain(f"{said} that the model does not know: left out.", "note: ")
-    import pandas as pd
-
-    pairs = {"user": test.users[rows[kept]], "item": test.items[columns[kept]]}
-    return Clicks.from_frame(pd.DataFrame(pairs))
+    fate = "left out" if test.order is None else "clicks on such items count as misses, such users are left out"
+    complain(f"{said} that the model does not know: {fate}.", "note: ")
+    n_new = int((test.per_user > 0).sum() - (by_user.per_user > 0).sum())
+    return found.as_test(found.split, found.n_new_users + n_new)
 
 
 def ids_in(text: str) -> list[str]:

@@ -20,6 +20,7 @@ from bmcd.cli.log_files import (
     MissingRows,
     UserColumn,
 )
+from bmcd.cli.options import Horizon
 from bmcd.cli.output import TABLES, check_output, console, open_table, plain, print_json, rows_of, say
 from bmcd.cli.parts import fingerprint, write_in_parts
 from bmcd.errors import InputError
@@ -37,6 +38,7 @@ CHUNK = 5_000
 def recommend(
     model: Annotated[Path, typer.Argument(help="A model file, written by bmcd fit.")],
     k: Annotated[int, typer.Option("-k", min=1, help="How many items for each user.")] = 10,
+    horizon: Horizon = None,
     users: Annotated[
         str | None,
         typer.Option(help="Only these, such as ann,bob; an id with a comma in double quotes: '\"a,b\"'."),
@@ -75,7 +77,7 @@ def recommend(
     ignore_unknown: IgnoreUnknown = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object, with all users.")] = False,
 ) -> None:
-    """Recommend items, each with the probability that it is among the user's next k.
+    """Recommend items, each with the probability that it is among the user's next clicks.
 
     Without --output or --json, the first few users are printed. The options of the data are for --histories, and
     for the files of ids.
@@ -97,6 +99,7 @@ def recommend(
     wanted = None if items_file is None else ids_of_file(items_file, "item", layout)
     items = None if wanted is None else own_ids(wanted, known.items, "item", hint)
     options: dict[str, Any] = {"items": items, "min_probability": min_probability, "n_threads": threads}
+    options |= {} if horizon is None else {"horizon": horizon}
     options |= {} if max_draws is None else {"max_draws": max_draws or None}
     printed = target is None and not as_json
     if histories is not None:
@@ -136,7 +139,7 @@ def recommend(
         facts = {"model": model, "k": k, "n_users": len(asked), "n_rows": len(found), "file": None}
         print_json({**facts, "recommendations": rows_found})
     else:
-        say(f"Probability of being among the user's next {k} (± standard error, in points):")
+        say(f"Probability of being among the user's next {horizon or k} (± standard error, in points):")
         console().print(recommendation_table(rows_found))
         if empty := len(asked) - sum(1 for _ in groupby(rows_found, key=lambda row: row["user"])):
             say(f"For {empty:,} users there is nothing to recommend that is probable enough and not yet clicked.")

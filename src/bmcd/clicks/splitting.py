@@ -9,13 +9,16 @@
 | `split_at_random_users`, `hold_out_share`, `hold_out_one`, `folds` | random clicks or users | past |
 
 A *new* click is a user's first click on an item. With ``repeats=True`` every click counts. `time_windows` and
-`user_windows` are series of such splits, for back-tests.
+`user_windows` are series of such splits, for back-tests. Random moments depend on the seed and the user's id alone,
+so that filters and other users do not change them.
 """
 
 from __future__ import annotations
 
+import itertools
 import operator
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -34,6 +37,8 @@ Ints = NDArray[np.int64]
 
 RANDOM_USERS_STREAM = 2**32 - 1
 """The random stream that chooses held-out users; those of the chains of a sampler are numbered from 0."""
+RANDOM_CLICKS, RANDOM_PARTS = "random clicks of each user", "random parts of the clicks"
+"""How the `split` of test clicks reads that are not the clicks that followed."""
 
 
 class Fold(NamedTuple):
@@ -90,7 +95,7 @@ def hold_out(clicks: Clicks, k: int, seed: int, by: str, keep: int, too_few: str
         test, train = first & taken[pair], ~taken[pair] & (first | (position < cut))
         which = f"the last {k}"
         how = f"by time (seed {seed} where times are equal)" if clicks.order == "time" else "by row"
-    split = f"{which} {'random ' if by == 'chance' else ''}clicks of each user {how}"
+    split = f"{which} {RANDOM_CLICKS if by == 'chance' else 'clicks of each user'} {how}"
     return (
         clicks.keep(train, f"held out {which} clicks of each user {how}"),
         clicks.keep(test, f"kept only the {which.removeprefix('the ')} held-out clicks of each user {how}").as_test(
@@ -114,12 +119,11 @@ def split_at(clicks: Clicks, time: Any, k: int, repeats: bool = False) -> tuple[
     new = ~before if repeats else clicks.distinct.first & ~before
     chosen = new & (position_in_group(new, clicks.starts) < k)
     train, known_users = _known_before(clicks, before)
-    has_test = np.diff(np.concatenate(([0], np.cumsum(chosen)))[clicks.starts]) > 0
+    has_test = _sum_by_user(chosen, clicks) > 0
     n_new = int((has_test & ~np.isin(np.arange(clicks.n_users), known_users)).sum())
     test = _on_items_of(clicks.keep(chosen).of_users(known_users), train)
     step = f"kept the clicks before {as_text(cut)}"
-    kind = "clicks" if repeats else "new clicks"
-    split = f"each user's first {k} {kind} from {as_text(cut)} on"
+    split = f"each user's first {k} {_kind(repeats)} from {as_text(cut)} on"
     return train.with_steps(step), test.as_test(split, n_new).with_steps(f"kept {split}")
 
 
@@ -147,17 +151,17 @@ def moments(clicks: Clicks, k: int, seed: int = 0, repeats: bool = False) -> tup
             "the log has no order, so nothing follows a moment. Use hold_out, which takes random clicks."
         )
     new = np.ones(len(clicks.sequence), np.bool_) if repeats else clicks.distinct.first
-    total = np.diff(np.concatenate(([0], np.cumsum(new)))[clicks.starts])
+    total = _sum_by_user(new, clicks)
     rows = np.flatnonzero(total > k)
     if not rows.size:
         raise ClicksError(f"no user has more than {k} clicks; the most any user has is {total.max(initial=0)}.")
-    u = np.random.default_rng(seed).random(clicks.n_users)  # of all users: a filter changes nobody's moment
+    u = _random_by_user(clicks, seed)
     at = 1 + np.floor(u * np.maximum(total - k, 0)).astype(np.int64)
     place, owner = position_in_group(new, clicks.starts), owners(clicks.starts)
     history = place + new <= at[owner]
     test = new & (place >= at[owner]) & (place < at[owner] + k)
     # A repeated click right before the next new one is known at that moment: history ends where the test begins.
-    split = f"{k} {'' if repeats else 'new '}clicks after a random moment of each user (seed {seed})"
+    split = f"{k} {_kind(repeats)} after a random moment of each user (seed {seed})"
     histories, after = (clicks.keep(mask).of_users(rows) for mask in (history, test))
     return histories.with_steps(f"kept what each user had clicked at a random moment (seed {seed})"), after.as_test(
         split
@@ -208,6 +212,21 @@ def hold_out_one(clicks: Clicks, rng: np.random.Generator) -> tuple[Clicks, Ints
     )
 
 
+def are_next_clicks(test: Clicks, train: Clicks, rows: Ints) -> bool:
+    """Return whether test clicks are those that followed the training clicks, in order, and not random ones.
+
+    ``rows`` has the row in ``train`` of each test user. Where it is not known how the clicks were split, their
+    times tell: those of the future come after the user's last training click.
+    """
+    if test.order is None or any(text in test.split for text in (RANDOM_CLICKS, RANDOM_PARTS)):
+        return False
+    if test.split or test.times is None or train.times is None or test.times.dtype.kind != train.times.dtype.kind:
+        return True
+    both = np.flatnonzero((np.diff(test.starts) > 0) & (np.diff(train.starts)[rows] > 0))
+    first, last = test.times[test.starts[both]], train.times[train.starts[rows[both] + 1] - 1]
+    return bool((first >= last).all())
+
+
 # ---- several splits ----
 
 
@@ -229,79 +248,158 @@ def folds(clicks: Clicks, n_folds: int, seed: int) -> list[Fold]:
     parts = []
     for number in np.unique(fold):  # with few clicks some folds may be empty
         train = clicks.keep((fold != number)[pair])
-        test = clicks.keep(first & (fold == number)[pair]).as_test(f"one of {n_folds} random parts of the clicks")
+        test = clicks.keep(first & (fold == number)[pair]).as_test(f"one of {n_folds} {RANDOM_PARTS}")
         parts.append(Fold(train, test, clicks.users[test.per_user > 0].tolist()))
     return parts
 
 
 def time_windows(
-    clicks: Clicks, cuts: int, window: str, horizon: int, at: str = "moment", seed: int = 0, repeats: bool = False
+    clicks: Clicks,
+    cuts: int | Sequence[Any],
+    window: str,
+    horizon: int,
+    at: str = "moment",
+    seed: int = 0,
+    repeats: bool = False,
 ) -> Iterator[Window]:
-    """Yield the last ``cuts`` windows of a timed log, each with all clicks before it.
+    """Return windows of a log with a clock, each with all clicks before it, to be iterated over.
 
-    With ``at="moment"`` the test clicks are those that followed a random moment of each user active in the window,
-    and histories include the user's own clicks up to it; with ``at="cut"`` they are the first of the window, and
-    histories end at the cut.
+    ``cuts`` is a number of windows that follow each other until the end of the log, or the times at which windows
+    begin. With ``at="moment"`` the test clicks are those that followed a random moment of each user active in the
+    window, and histories include the user's own clicks up to it; with ``at="cut"`` they are the first of the
+    window, and histories end at the cut.
     """
     if at not in ("moment", "cut"):
         raise InputError(f"at must be 'moment' or 'cut', but it is {at!r}.")
+    horizon = _check_positive(horizon, "horizon")
     times = _needs_times(clicks, "a back-test by time")
-    cuts, length = _check_positive(cuts, "cuts"), np.timedelta64(read_duration(window, "window"), "us")
-    end, begin = times.max() + np.timedelta64(1, "us"), times.min()
-    if end - cuts * length <= begin:
-        raise InputError(
-            f"{cuts} windows of {window} do not fit: the log runs from {as_text(begin)} to {as_text(times.max())}, "
-            "and there must be clicks before the first cut. Use fewer cuts, or a shorter window."
+    if not clicks.has_clock:
+        raise ClicksError(
+            f"the times of the log are numbers such as {as_text(times[0])}, which give an order but no clock, so a "
+            "window has no length. Leave the window out: cuts are then made between users."
         )
-    new_at_all = np.ones(len(times), np.bool_) if repeats else clicks.distinct.first
-    for number in range(cuts):
-        cut = end - (cuts - number) * length
-        before, inside = times < cut, (times >= cut) & (times < cut + length)
-        train, _ = _known_before(clicks, before)
-        new = new_at_all & inside
-        n_new = np.diff(np.concatenate(([0], np.cumsum(new)))[clicks.starts])
-        u = np.random.default_rng([seed, number]).random(clicks.n_users)
-        moment = np.floor(u * n_new).astype(np.int64) if at == "moment" else np.zeros(clicks.n_users, np.int64)
-        owner, place = owners(clicks.starts), position_in_group(new, clicks.starts)
-        history = before | (inside & (place + new <= moment[owner])) if at == "moment" else before
-        test = new & (place >= moment[owner]) & (place < moment[owner] + horizon)
-        rows = np.flatnonzero(n_new > 0)
-        known, after = (_on_items_of(clicks.keep(m).of_users(rows), train) for m in (history, test))
-        what = "a random moment of each user" if at == "moment" else "the cut"
-        split = (
-            f"up to {horizon} {'' if repeats else 'new '}clicks after {what} in the {window} from {as_text(cut)} on"
-        )
-        yield Window(as_text(cut), train, known, after.as_test(split))
+    length = np.timedelta64(read_duration(window, "window"), "us")
+    begins = _cut_times(times, cuts, window, length)
+    return (_time_window(clicks, begin, length, window, horizon, at, [seed, i], repeats) for i, begin in begins)
 
 
-def user_windows(clicks: Clicks, cuts: int, horizon: int, seed: int = 0, repeats: bool = False) -> Iterator[Window]:
-    """Yield cuts between users: the second half of the users in ``cuts`` parts, each with all earlier users."""
-    cuts = _check_positive(cuts, "cuts")
+def _cut_times(times: NDArray[Any], cuts: int | Sequence[Any], window: str, length: Any) -> list[tuple[int, Any]]:
+    """Return the times at which windows begin, numbered."""
+    first, last = times.min(), times.max()
+    runs = f"the log runs from {as_text(first)} to {as_text(last)}"
+    if last - first < length:
+        raise InputError(f"a window of {window} is longer than the log: {runs}. Use a shorter window.")
+    if isinstance(cuts, int | np.integer):
+        end = last + np.timedelta64(1, "us")
+        begins = [end - n * length for n in range(_check_positive(cuts, "cuts"), 0, -1)]
+        if begins[0] <= first:
+            most = int((end - first - np.timedelta64(1, "us")) // length)
+            fit = f"Use at most {most} cuts, or a shorter window." if most else "Use a shorter window."
+            raise InputError(
+                f"{cuts} windows of {window} do not fit: {runs}, and there must be clicks before the first cut. "
+                f"{fit}"
+            )
+        return list(enumerate(begins))
+    begins = sorted(read_time(cut, True) for cut in _cut_list(cuts))
+    for begin in begins:
+        if not first < begin <= last:
+            raise InputError(
+                f"the cut {as_text(begin)} is outside the log: {runs}, and there must be clicks before and after "
+                "each cut. Choose a time in between."
+            )
+    return list(enumerate(begins))
+
+
+def _cut_list(cuts: Any) -> list[Any]:
+    if isinstance(cuts, str) or not isinstance(cuts, Sequence | np.ndarray) or not len(cuts):
+        raise InputError(f"cuts must be a number, 1 or more, or a list of cuts, but it is {shown(cuts)}.")
+    return list(cuts)
+
+
+def _time_window(
+    clicks: Clicks, cut: Any, length: Any, window: str, horizon: int, at: str, seed: list[int], repeats: bool
+) -> Window:
+    times = _needs_times(clicks, "a back-test by time")
+    before, inside = times < cut, (times >= cut) & (times < cut + length)
+    train, _ = _known_before(clicks, before)
+    new = inside if repeats else clicks.distinct.first & inside
+    n_new = _sum_by_user(new, clicks)
+    moment = np.zeros(clicks.n_users, np.int64)
+    if at == "moment":
+        moment = np.floor(_random_by_user(clicks, *seed) * n_new).astype(np.int64)
+    owner, place = owners(clicks.starts), position_in_group(new, clicks.starts)
+    history = before | (inside & (place + new <= moment[owner])) if at == "moment" else before
+    test = new & (place >= moment[owner]) & (place < moment[owner] + horizon)
+    rows = np.flatnonzero(n_new > 0)
+    known, after = (_on_items_of(clicks.keep(m).of_users(rows), train) for m in (history, test))
+    what = "a random moment of each user" if at == "moment" else "the cut"
+    split = f"up to {horizon} {_kind(repeats)} after {what} in the {window} from {as_text(cut)} on"
+    return Window(as_text(cut), train, known, after.as_test(split))
+
+
+def user_windows(
+    clicks: Clicks, cuts: int | Sequence[float], horizon: int, seed: int = 0, repeats: bool = False
+) -> Iterator[Window]:
+    """Return cuts between earlier and later users, to be iterated over.
+
+    ``cuts`` is a number: then the second half of the users, by their first click, is cut into that many parts. Or
+    it is a list of the shares of the users at which parts begin. Each part comes with all earlier users.
+    """
+    horizon = _check_positive(horizon, "horizon")
     if clicks.order is None:
         said = "the log has no order, so there is no past to fit to. Say where the order is when reading: "
         raise ClicksError(Message(said, Option("time_column", "..."), " or ", Option("order", "rows"), "."))
     order = _by_first_click(clicks)
-    edges = np.round(np.linspace(0.5, 1.0, cuts + 1) * len(order)).astype(np.int64)
+    if isinstance(cuts, int | np.integer):
+        shares = np.linspace(0.5, 1.0, _check_positive(cuts, "cuts") + 1)
+        remedy = f"Use at most {len(order) // 2} cuts."
+    else:
+        for share in (given := _cut_list(cuts)):
+            _check_share(share, "a cut of a log without a clock")
+        shares, remedy = np.array([*sorted(given), 1.0]), "Use fewer cuts, further apart."
+    edges = np.round(shares * len(order)).astype(np.int64)
     if edges[0] < 1 or (np.diff(edges) < 1).any():
+        n_cuts = len(shares) - 1
         raise InputError(
-            f"{cuts} cuts need at least {2 * cuts} users, but the log has {len(order)}. Use fewer cuts."
+            f"{n_cuts} cuts between users leave a part without users: the log has {len(order)} users. {remedy}"
         )
-    for number in range(cuts):
-        train, _ = _known_before(clicks, np.isin(owners(clicks.starts), order[: edges[number]]))
-        later = clicks.of_users(np.sort(order[edges[number] : edges[number + 1]]))
-        new = np.ones(len(later.sequence), np.bool_) if repeats else later.distinct.first
-        n_new = np.diff(np.concatenate(([0], np.cumsum(new)))[later.starts])
-        moment = np.floor(np.random.default_rng([seed, number]).random(later.n_users) * n_new).astype(np.int64)
-        owner, place = owners(later.starts), position_in_group(new, later.starts)
-        rows = np.flatnonzero(n_new > 0)
-        test = new & (place >= moment[owner]) & (place < moment[owner] + horizon)
-        masks = (place + new <= moment[owner], test)
-        known, after = (_on_items_of(later.keep(mask).of_users(rows), train) for mask in masks)
-        split = f"up to {horizon} {'' if repeats else 'new '}clicks after a random moment of each later user"
-        yield Window(f"{edges[number] / len(order):.0%} of users", train, known, after.as_test(split))
+    parts = enumerate(itertools.pairwise(edges))
+    return (_user_window(clicks, order, *ends, horizon, [seed, number], repeats) for number, ends in parts)
+
+
+def _user_window(
+    clicks: Clicks, order: Ints, begin: int, end: int, horizon: int, seed: list[int], repeats: bool
+) -> Window:
+    train, _ = _known_before(clicks, np.isin(owners(clicks.starts), order[:begin]))
+    later = clicks.of_users(np.sort(order[begin:end]))
+    new = np.ones(len(later.sequence), np.bool_) if repeats else later.distinct.first
+    moment = np.floor(_random_by_user(later, *seed) * _sum_by_user(new, later)).astype(np.int64)
+    owner, place = owners(later.starts), position_in_group(new, later.starts)
+    test = new & (place >= moment[owner]) & (place < moment[owner] + horizon)
+    masks = (place + new <= moment[owner], test)
+    known, after = (_on_items_of(later.keep(mask), train) for mask in masks)
+    split = f"up to {horizon} {_kind(repeats)} after a random moment of each later user"
+    return Window(f"{begin / len(order):.0%} of users", train, known, after.as_test(split))
 
 
 # ---- parts of the above ----
+
+
+def _kind(repeats: bool) -> str:
+    return "clicks" if repeats else "new clicks"
+
+
+def _sum_by_user(mask: Bools, clicks: Clicks) -> Ints:
+    """Return how many clicks of each user have the mask."""
+    return np.diff(np.concatenate(([0], np.cumsum(mask)))[clicks.starts])
+
+
+def _random_by_user(clicks: Clicks, *seeds: int) -> NDArray[np.float64]:
+    """Return a random number in [0, 1) for each user, which depends on the seeds and the user's id alone."""
+    texts = [f"{type(user).__name__} {user!r}".encode(errors="surrogatepass") for user in clicks.users.tolist()]
+    key = " ".join(str(operator.index(seed)) for seed in seeds).encode()
+    digests = b"".join(blake2b(text, digest_size=8, key=key[:64]).digest() for text in texts)
+    return np.asarray((np.frombuffer(digests, "<u8") >> np.uint64(11)) * 2.0**-53, np.float64)
 
 
 def _known_before(clicks: Clicks, before: Bools) -> tuple[Clicks, Ints]:

@@ -1,5 +1,6 @@
 """Measuring, comparing and tuning recommenders. Asks models to fit and recommend; knows nothing else of them."""
 
+from bmcd.evaluation.backtest import Backtest, backtest
 from bmcd.evaluation.calibration import Calibration
 from bmcd.evaluation.compare import Comparison, compare
 from bmcd.evaluation.evaluate import Evaluation, ItemCounts, evaluate
@@ -7,12 +8,14 @@ from bmcd.evaluation.intervals import Interval, PairedDifference, paired_differe
 from bmcd.prediction.cutoffs import cutoff_for, cutoff_table, sure_cutoff_for
 
 __all__ = [
+    "Backtest",
     "Calibration",
     "Comparison",
     "Evaluation",
     "Interval",
     "ItemCounts",
     "PairedDifference",
+    "backtest",
     "compare",
     "cutoff_for",
     "cutoff_table",

@@ -6,14 +6,16 @@ import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bmcd.clicks.log import Clicks
 from bmcd.errors import InputError
 from bmcd.evaluation import comparison_text
-from bmcd.evaluation.evaluate import CALIBRATION_MEASURES, MEASURES, Evaluation, evaluate
+from bmcd.evaluation.evaluate import CALIBRATION_MEASURES, MEASURES, TEST_FACTS, Evaluation, evaluate
 from bmcd.evaluation.intervals import Interval, PairedDifference, paired_differences
+from bmcd.evaluation.windows import takes
 from bmcd.prediction.top_k import check_k
 from bmcd.system.progress import counting
 from bmcd.system.text import listed
@@ -73,6 +75,13 @@ class Comparison:
     resamples: int
     train: Clicks
     test: Clicks | Simulation
+    horizon: int | None = None
+    """The number of next clicks that was asked for; None for k."""
+
+    @property
+    def about_the_test(self) -> list[str]:
+        """How the test clicks were chosen, and who was not scored, in words."""
+        return self.entries[self.against].evaluation.about_the_test()
 
     @property
     def measures(self) -> list[str]:
@@ -121,7 +130,9 @@ class Comparison:
             }
             for name, entry in self.entries.items()
         }
-        return {"k": self.k, "against": self.against, "level": self.level, "models": models}
+        evaluation = self.entries[self.against].evaluation
+        facts = {"k": self.k, **{name: getattr(evaluation, name) for name in TEST_FACTS}}
+        return {**facts, "against": self.against, "level": self.level, "models": models}
 
     def to_markdown(self) -> str:
         """Return the main measures as a table in Markdown."""
@@ -161,6 +172,9 @@ def compare(
     test: Clicks | Simulation,
     k: int = 10,
     *,
+    horizon: int | None = None,
+    histories: Any = None,
+    repeats: bool = False,
     against: str | None = None,
     seed: int = 0,
     fit: Mapping[str, Mapping[str, Any]] | None = None,
@@ -183,6 +197,12 @@ def compare(
         As in `evaluate`.
     k
         How many recommendations for each user.
+    horizon
+        The number of next clicks in which a hit must fall, by default k; see `evaluate`. Models with probabilities
+        are asked for the same horizon.
+    histories, repeats
+        As in `evaluate`: what the users of `test` had clicked, if they are not users of `train`; and whether
+        repeated clicks count.
     against
         The model that the others are compared with, user by user; by default the first.
     seed
@@ -216,8 +236,12 @@ def compare(
             fitted_before = is_fitted(model)
             fit_options = {} if fitted_before else {"seed": seed, **options.get(name, {})}
             fit_seconds = math.nan if fitted_before else _timed(model.fit, train, **fit_options)[1]
-            recommended, recommend_seconds = _timed(model.recommend, k)
-            evaluation = evaluate(recommended, train, test, k=k, n_popular=n_popular)
+            ask = model.recommend if histories is None else partial(model.recommend_for, histories)
+            own: dict[str, Any] = {"horizon": horizon} if horizon is not None and takes(ask, "horizon") else {}
+            own |= {} if histories is None else {"unknown": "ignore"}
+            recommended, recommend_seconds = _timed(ask, k, **own)
+            how: dict[str, Any] = {"horizon": horizon, "histories": histories, "repeats": repeats}
+            evaluation = evaluate(recommended, train, test, k=k, n_popular=n_popular, **how)
             intervals = evaluation.intervals(**bootstrap)
             entries[name] = Entry(
                 model, fit_options, fitted_before, fit_seconds, recommend_seconds, evaluation, intervals
@@ -229,7 +253,7 @@ def compare(
         if name != against:
             shared = [measure for measure in entry.evaluation.per_user if measure in base.per_user]
             differences[name] = paired_differences(entry.evaluation, base, shared, **bootstrap)
-    return Comparison(entries, differences, against, k, seed, level, resamples, train, test)
+    return Comparison(entries, differences, against, k, seed, level, resamples, train, test, horizon)
 
 
 def _timed(function: Callable[..., Any], *arguments: Any, **options: Any) -> tuple[Any, float]:

@@ -68,9 +68,14 @@ def rich_table(comparison: Comparison) -> Table:
 
 
 def _title(comparison: Comparison) -> str:
+    evaluation = comparison.entries[comparison.against].evaluation
+    test = f"; test: {evaluation.split}" if evaluation.split else ""
+    if evaluation.horizon not in (None, comparison.k):
+        test += f"; the next {evaluation.horizon}"
+    n_users = comparison.train.n_users if evaluation.horizon is None else evaluation.n_users
     return (
         f"{len(comparison.entries)} models, {comparison.k} recommendations for each of "
-        f"{comparison.train.n_users:,} users; {comparison.level:.0%} intervals"
+        f"{n_users:,} users; {comparison.level:.0%} intervals{test}"
     )
 
 

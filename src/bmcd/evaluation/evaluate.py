@@ -12,14 +12,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bmcd.clicks.histories import clicks_of_histories
 from bmcd.clicks.log import Clicks, Library
 from bmcd.errors import InputError, InputTypeError
 from bmcd.evaluation import metrics
 from bmcd.evaluation.calibration import GROUPS, Calibration, bin_edges, equal_groups, log_losses, squared_errors
 from bmcd.evaluation.intervals import Interval, bootstrap, percentiles
-from bmcd.evaluation.lists import read_k, read_lists
+from bmcd.evaluation.lists import RankedLists, read_k, read_lists
 from bmcd.evaluation.metrics import PerUser
-from bmcd.prediction.truth import read_truth, was_clicked
+from bmcd.prediction.truth import Truth, read_truth, was_clicked
 from bmcd.system.markup import paragraphs, table, tag
 from bmcd.system.text import listed
 
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 POPULAR_SHARE = 0.2
 COUNTS = ("n_users", "n_users_with_list", "n_items", "n_recommendations", "n_hits", "n_rare", "n_users_with_rare")
 """The counts, in the order they are shown."""
+TEST_FACTS = ("horizon", "split", "n_with_fewer", "n_outside", "n_new_users")
+"""What is reported about the test clicks."""
 MEASURES = (
     *("accuracy", "coverage", "correct_coverage", "intra_list_similarity", "novelty", "rare_share"),
     *("users_with_rare_share", "precision", "recall", "ndcg", "mrr"),
@@ -140,6 +143,16 @@ class Evaluation:
     """For each measure that has an interval, numerator and denominator of each evaluated user."""
     groups: tuple[PerUser, ...]
     """Of each group of `ece_at_k`, its part in that error; empty without probabilities."""
+    horizon: int | None = None
+    """The number of next clicks of each user that count; None where all test clicks do."""
+    split: str = ""
+    """How the test clicks were chosen."""
+    n_with_fewer: int = 0
+    """Users who were not scored because they have fewer test clicks than the horizon, or none."""
+    n_outside: int = 0
+    """Test clicks on items that are not in train; they are misses for every model."""
+    n_new_users: int = 0
+    """Users of the test clicks who were left out because they have no training clicks."""
 
     def interval(self, measure: str, *, level: float = 0.95, resamples: int = 2000, seed: int = 0) -> Interval:
         """Return a measure with its bootstrap interval; see `intervals`."""
@@ -169,7 +182,7 @@ class Evaluation:
 
     def to_dict(self) -> dict[str, Any]:
         """Return all numbers, ready for JSON, without those of single users and items."""
-        numbers = {name: getattr(self, name) for name in ("k", *COUNTS, "n_unclicked", *MEASURES)}
+        numbers = {name: getattr(self, name) for name in ("k", *TEST_FACTS, *COUNTS, "n_unclicked", *MEASURES)}
         calibration = None if self.calibration is None else self.calibration.to_dict()
         return {**numbers, "n_popular": self.items.n_popular, "calibration": calibration}
 
@@ -195,14 +208,31 @@ class Evaluation:
                 f"Evaluation({self.n_hits:,} hits in {self.n_recommendations:,} recommendations to "
                 f"{self.n_users_with_list:,} users, k={self.k})",
                 *(f"  {name:<27}{value:>8.4f}" for name, value in self._values().items()),
+                *(f"  ({text})" for text in self.about_the_test()),
                 f"  ({rare}; rare: not among the {self.items.n_popular:,} most clicked of {self.n_items:,} items)",
             ]
         )
 
     def _repr_html_(self) -> str:
-        first, *_, last = repr(self).split("\n")
+        first, *lines = repr(self).split("\n")
         rows = [(name, f"{value:.4f}") for name, value in self._values().items()]
-        return tag("div", paragraphs(first), table(("measure", "value"), rows), paragraphs(last.strip()))
+        notes = [line.strip() for line in lines[len(rows) :]]
+        return tag("div", paragraphs(first), table(("measure", "value"), rows), paragraphs(*notes))
+
+    def about_the_test(self) -> list[str]:
+        """Return how the test clicks were chosen, and who was not scored, in words."""
+        texts = [f"test: {self.split}"] if self.split else []
+        if self.horizon is not None and self.split:
+            texts[0] += (
+                f"; the first {self.horizon} of each user" if self.horizon > 1 else "; the first of each user"
+            )
+        if self.n_with_fewer:
+            texts.append(f"not scored: {self.n_with_fewer:,} users with fewer than {self.horizon} test clicks")
+        if self.n_new_users:
+            texts.append(f"left out: {self.n_new_users:,} users without training clicks")
+        if self.n_outside:
+            texts.append(f"{self.n_outside:,} test clicks are on items outside train, and misses for every model")
+        return texts
 
     def value(self, measure: str) -> float:
         """Return one measure; NaN for a measure of calibration where there are no probabilities."""
@@ -220,6 +250,9 @@ def evaluate(
     train: Clicks,
     test: Clicks | Simulation,
     *,
+    horizon: int | None = None,
+    histories: Any = None,
+    repeats: bool = False,
     k: int | None = None,
     n_popular: int | None = None,
     bin_width: float = 0.01,
@@ -234,9 +267,20 @@ def evaluate(
     train
         The clicks the recommendations were made from. It is an error to recommend what is clicked here.
     test
-        Held-out clicks, with users and items of `train` and no click that is in `train`: a recommendation is a hit
-        when it is among them. Or the `Simulation` whose clicks are `train`: a hit is an item whose true rank is at
-        most n_clicked + k.
+        Test clicks, with users and items of `train` and no click that is in `train`: a recommendation is a hit
+        when it is among them. Clicks on items that were first clicked later (-1, as `Clicks.split_at` gives them)
+        are misses. Or the `Simulation` whose clicks are `train`: a hit is an item whose true rank is at most
+        n_clicked + horizon.
+    horizon
+        The number of next clicks in which a hit must fall, and to which the probabilities refer: recommend with the
+        same one. Only users with at least as many test clicks are scored; `n_with_fewer` counts the others. By
+        default k where the test clicks are those that followed, in order; where they were held out at random, all
+        of them count.
+    histories
+        What the users had clicked when the recommendations were made, if they are not users of `train`: as given to
+        `recommend_for`. The users of `test` must be among them.
+    repeats
+        A click on an item clicked before counts as a next click, and clicked items may be recommended.
     k
         How many recommendations were asked for; by default the length of the longest list. Lists may be shorter.
     n_popular
@@ -276,17 +320,23 @@ def evaluate(
       expected_calibration_error   0.5000
       ece_at_k                     0.5000
       promise_gap                 -0.1667
+      (test: held-out clicks, in no order)
       (2 rare recommendations, to 2 users; rare: not among the 2 most clicked of 4 items)
     """
     if not isinstance(train, Clicks):
         raise InputTypeError(f"train must be Clicks, not {type(train).__name__}.")
     bin_edges(bin_width)  # refuses a bad width also where there are no probabilities
-    n_users, n_items, clicks = train.n_users, train.n_items, train.per_item
+    n_items, clicks = train.n_items, train.per_item
     n_popular = count_popular(n_popular, n_items)
-    lists = read_lists(recommendations, train)
-    k = read_k(k, lists, train, must_be_sure=not isinstance(test, Clicks))
-    truth = read_truth(test, train, k)
-    hit, n_relevant = was_clicked(truth, lists.user, lists.item), np.diff(truth.indptr).astype(np.int64)
+    users = train if histories is None else clicks_of_histories(histories, train, "ignore")
+    n_users = users.n_users
+    lists = read_lists(recommendations, users, repeats)
+    k = read_k(k, lists, users, must_be_sure=not isinstance(test, Clicks) and horizon is None)
+    truth = read_truth(test, users, k, horizon, repeats=repeats)
+    n_relevant = np.where(truth.scored, truth.n_relevant, 0)
+    asked = (metrics.list_lengths(lists, n_users) > 0) | (truth.n_relevant > 0)
+    lists = _of_scored(lists, truth)
+    hit = was_clicked(truth.matrix, lists.user, lists.item)
     has_list = metrics.list_lengths(lists, n_users) > 0
     evaluated = has_list | (n_relevant > 0)
     is_rare = np.ones(n_items, dtype=np.bool_)
@@ -295,7 +345,7 @@ def evaluate(
 
     measures = {
         "accuracy": metrics.accuracy(lists, hit, n_users),
-        "intra_list_similarity": metrics.intra_list_similarity(lists, train.matrix),
+        "intra_list_similarity": metrics.intra_list_similarity(lists, train.matrix, n_users),
         "novelty": metrics.novelty(lists, clicks, n_users),
         "rare_share": metrics.per_row(rare, lists, n_users),
         "users_with_rare_share": metrics.users_with(lists, rare, n_users),
@@ -329,11 +379,30 @@ def evaluate(
         **values,
         calibration=calibration,
         items=ItemCounts.of(train, lists.item, lists.item[hit], n_popular),
-        users=train.users[evaluated],
+        users=users.users[evaluated],
         n_relevant=n_relevant[evaluated],
         per_user=MappingProxyType(per_user),
         groups=tuple(PerUser(*(term[evaluated] for term in gap)) for gap in gaps),
+        horizon=truth.horizon,
+        split=truth.split,
+        n_with_fewer=int((asked & ~truth.scored).sum()),
+        n_outside=test.n_outside if isinstance(test, Clicks) else 0,
+        n_new_users=test.n_new_users if isinstance(test, Clicks) else 0,
     )
+
+
+def _of_scored(lists: RankedLists, truth: Truth) -> RankedLists:
+    """Return the lists of the users who are scored."""
+    if truth.scored.all():
+        return lists
+    kept = truth.scored[lists.user]
+    if not kept.any():
+        raise InputError(
+            f"none of the {truth.scored.sum():,} users with {truth.horizon} test clicks has recommendations. "
+            "Recommend to the users of the test."
+        )
+    probability = None if lists.probability is None else lists.probability[kept]
+    return RankedLists(lists.user[kept], lists.item[kept], lists.rank[kept], probability)
 
 
 def count_popular(n_popular: int | None, n_items: int) -> int:

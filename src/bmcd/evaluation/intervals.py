@@ -216,6 +216,8 @@ def _aligned(a: Evaluation, b: Evaluation, measure: str) -> tuple[PerUser, PerUs
             )
     if a.k != b.k:
         raise InputError(f"the evaluations have different k, {a.k} and {b.k}.")
+    if a.horizon != b.horizon:
+        raise InputError(f"the evaluations have different horizons, {a.horizon} and {b.horizon}.")
     same_train = np.array_equal(a.items.item, b.items.item) and np.array_equal(a.items.clicks, b.items.clicks)
     if not same_train or a.items.n_popular != b.items.n_popular:
         raise InputError("the evaluations have different training clicks or n_popular, so they do not compare.")

@@ -33,8 +33,10 @@ class RankedLists(NamedTuple):
     probability: NDArray[np.float64] | None
 
 
-def read_lists(recommendations: Any, train: Clicks) -> RankedLists:
-    """Return the recommendations of a frame, checked against the training clicks.
+def read_lists(recommendations: Any, train: Clicks, repeats: bool = False) -> RankedLists:
+    """Return the recommendations of a frame, checked against the training clicks, or the histories of other users.
+
+    With ``repeats`` clicked items may be recommended.
 
     >>> import pandas as pd
     >>> train = Clicks.from_matrix([[1, 0, 0]], users=["ann"], items=["a", "b", "c"])
@@ -51,7 +53,7 @@ def read_lists(recommendations: Any, train: Clicks) -> RankedLists:
     item = _numbered(items, train.items, "item")
     rank = _checked_ranks(ranks)
     probability = _checked_probability(others[0]) if others else None
-    _check_pairs(user, item, train)
+    _check_pairs(user, item, train, repeats)
     order = np.lexsort((rank, user))
     lists = RankedLists(user[order], item[order], rank[order], None if probability is None else probability[order])
     _check_gaps(lists, train)
@@ -130,7 +132,7 @@ def _refuse_rows(bad: NDArray[np.bool_], values: NDArray[Any], column: str, rule
         )
 
 
-def _check_pairs(user: Ints, item: Ints, train: Clicks) -> None:
+def _check_pairs(user: Ints, item: Ints, train: Clicks, repeats: bool) -> None:
     pairs = user * train.n_items + item
     order = np.argsort(pairs, kind="stable")
     if (twice := np.flatnonzero(np.diff(pairs[order]) == 0)).size:
@@ -140,7 +142,7 @@ def _check_pairs(user: Ints, item: Ints, train: Clicks) -> None:
             "(rows count from 0). Keep one row for each user and item.",
             row=row,
         )
-    if (old := np.flatnonzero(was_clicked(train.matrix, user, item))).size:
+    if not repeats and (old := np.flatnonzero(was_clicked(train.matrix, user, item))).size:
         row = int(old[0])
         raise ClicksError(
             f"user {shown(train.users[user[row]])} already clicked the recommended item "

@@ -79,19 +79,20 @@ def correct_coverage(item: NDArray[Any], hit: Bools, n_items: int) -> float:
     return coverage(item[hit], n_items)
 
 
-def intra_list_similarity(lists: RankedLists, train: sparse.csr_array[Any]) -> PerUser:
+def intra_list_similarity(lists: RankedLists, train: sparse.csr_array[Any], n_users: int | None = None) -> PerUser:
     """Return how similar the items of a list are: the sum over its pairs, averaged over the users with a list.
 
     The similarity of two items is the binary cosine: the number of users who clicked both in train, over
     sqrt(users who clicked the one) * sqrt(users who clicked the other). For an item nobody clicked it is 0.
-    The sum grows with the length of the list, so compare only lists of one length.
+    The sum grows with the length of the list, so compare only lists of one length. ``n_users`` is the number of
+    users with lists, by default those of ``train``.
 
     >>> lists = RankedLists(np.array([2, 2]), np.array([0, 1]), np.array([1, 2]), None)
     >>> train = sparse.csr_array([[True, True, False], [True, False, False], [False, False, True]])
     >>> round(intra_list_similarity(lists, train).value, 4)
     0.7071
     """
-    n_users = train.shape[0]
+    n_users = train.shape[0] if n_users is None else n_users
     items, code = np.unique(lists.item, return_inverse=True)
     chosen = train[:, items].astype(np.int64)  # a product of booleans would be boolean
     together = sparse.csr_array(chosen.T @ chosen)

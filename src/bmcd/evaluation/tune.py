@@ -1,7 +1,8 @@
-"""tune: choose the settings of a model by cross-validation over clicks, as the paper does for its rival."""
+"""tune: choose the settings of a model on later clicks, or by cross-validation over clicks without an order."""
 
 from __future__ import annotations
 
+import operator
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -14,12 +15,16 @@ from threadpoolctl import threadpool_limits
 
 from bmcd.clicks import splitting
 from bmcd.clicks.log import Clicks
+from bmcd.errors import InputError, Message, Option
 from bmcd.evaluation.evaluate import evaluate
-from bmcd.prediction.top_k import check_k
+from bmcd.evaluation.windows import window_hits
+from bmcd.prediction.top_k import check_horizon, check_k
 from bmcd.system.progress import counting
 from bmcd.system.threads import thread_count
 
 Floats = NDArray[np.float64]
+LATER = 0.2
+"""The share of the clicks, the last ones, on which settings are chosen."""
 Grid = Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Sequence[Any]]]
 
 
@@ -36,6 +41,10 @@ class Tuning:
     """Seconds to fit and recommend, settings x folds."""
     k: int
     seed: int
+    horizon: int | None = None
+    """The number of next clicks in which a hit must fall; None without order: all clicks of a fold count."""
+    split: str = "random clicks of each user"
+    """Which clicks the settings were chosen on."""
 
     @property
     def accuracy(self) -> Floats:
@@ -85,7 +94,7 @@ class Tuning:
         best = ", ".join(f"{key}={value!r}" for key, value in self.best.items())
         text = (
             f"Tuning({name}({best}): accuracy at {self.k} is {self.accuracy.max():.4f}, the best of "
-            f"{len(self.settings)} settings in {self.fold_accuracy.shape[1]} folds)"
+            f"{len(self.settings)} settings in {self.fold_accuracy.shape[1]} folds of {self.split})"
         )
         if edge := self.at_the_edge:
             text += f"\nAt the edge of the grid: {', '.join(edge)}. Try values beyond it."
@@ -99,15 +108,23 @@ def tune(
     folds: int = 10,
     k: int = 10,
     *,
+    horizon: int | None = None,
+    repeats: bool = False,
     seed: int = 0,
     n_threads: int | None = None,
     progress: bool | None = None,
     fit: Mapping[str, Any] | None = None,
 ) -> Tuning:
-    """Choose the settings with the highest accuracy at k, by cross-validation over clicks.
+    """Choose the settings with the highest accuracy at k.
 
-    Every user's clicks are dealt out over the folds. Each fold in turn is taken away and the model fitted to the
-    rest. The accuracy is the share of hits among the k items recommended to each user who has a click in the fold.
+    In a log with an order they are chosen on later clicks: the time of the last fifth of the clicks is cut into
+    windows, as many as there are folds, and the model is fitted to all clicks before each. Without a clock the
+    second half of the users is cut into parts instead. The accuracy is the share of hits, among the next clicks
+    after a random moment of each user, of the k items recommended at that moment.
+
+    In a log without an order every user's clicks are dealt out over the folds. Each fold in turn is taken away and
+    the model fitted to the rest. The accuracy is the share of hits among the k items recommended to each user who
+    has a click in the fold.
 
     Parameters
     ----------
@@ -119,6 +136,11 @@ def tune(
         The values to try by the name of the setting, in all combinations; or a list of such dicts.
     folds, k
         How many folds, and how many recommendations.
+    horizon
+        The number of next clicks in which a hit must fall, by default k; for users with fewer, all that there are.
+        Only for logs with an order.
+    repeats
+        Whether a click on an item clicked before counts as a next click.
     seed
         Of the folds, and of every fit.
     n_threads
@@ -143,13 +165,18 @@ def tune(
     from sklearn.model_selection import ParameterGrid
 
     k, settings = check_k(k), [dict(setting) for setting in ParameterGrid(grid)]
-    parts = splitting.folds(clicks, folds, seed)
+    parts, split = _parts(clicks, folds, k, horizon, seed, repeats)
     options = {"seed": seed, "n_threads": 1, **(fit or {})}
     accuracy, seconds = (np.full((len(settings), len(parts)), np.nan) for _ in range(2))
 
     def measure(s: int, f: int) -> None:
         began, fold = time.perf_counter(), parts[f]
         model = model_class(**settings[s]).fit(fold.train, **options)
+        if isinstance(fold, splitting.Window):
+            limit = check_horizon(horizon, k)
+            accuracy[s, f] = window_hits(model, fold, k, limit, repeats=repeats, n_threads=1).hit.mean()
+            seconds[s, f] = time.perf_counter() - began
+            return
         recommended = model.recommend(k, users=fold.users)
         seconds[s, f] = time.perf_counter() - began
         accuracy[s, f] = evaluate(recommended, fold.train, fold.test, k=k).accuracy
@@ -165,4 +192,24 @@ def tune(
         except BaseException:
             pool.shutdown(cancel_futures=True)
             raise
-    return Tuning(model_class, tuple(settings), accuracy, seconds, k, seed)
+    limit = None if clicks.order is None else check_horizon(horizon, k)
+    return Tuning(model_class, tuple(settings), accuracy, seconds, k, seed, limit, split)
+
+
+def _parts(
+    clicks: Clicks, folds: int, k: int, horizon: int | None, seed: int, repeats: bool
+) -> tuple[list[Any], str]:
+    """Return what to fit to and to evaluate on, as often as there are folds, and which clicks these are."""
+    if clicks.order is None:
+        if horizon is not None:
+            said = "the log has no order, so there are no next clicks. Leave the horizon out, or say "
+            raise InputError(Message(said, "where the order is when reading: ", Option("time_column", "..."), "."))
+        return list(splitting.folds(clicks, folds, seed)), "random clicks of each user"
+    limit = check_horizon(horizon, k)
+    if not clicks.has_clock:
+        return list(splitting.user_windows(clicks, folds, limit, seed, repeats)), "later users"
+    times = clicks.times
+    assert times is not None
+    span = int((times.max() - np.sort(times)[int((1 - LATER) * len(times))]).astype(np.int64))
+    window = f"{max(span // max(operator.index(folds), 1), 1) / 1000:.3f}ms"
+    return list(splitting.time_windows(clicks, folds, window, limit, "moment", seed, repeats)), "later clicks"

@@ -20,7 +20,7 @@ from bmcd.models.persistence import Packed, save
 from bmcd.models.remarks import warn_if_few_are_left
 from bmcd.prediction.answers import Answers, MaxDraws, Options, Predictions
 from bmcd.prediction.cutoffs import cutoff_for, cutoff_table, sure_cutoff_for
-from bmcd.prediction.top_k import Frame, Lists, check_k, recommendation_frame
+from bmcd.prediction.top_k import Frame, Lists, check_horizon, check_k, recommendation_frame
 from bmcd.prediction.truth import read_truth, was_clicked
 from bmcd.sampling.diagnostics import SHORT, Verdict
 from bmcd.sampling.draws import ChainDraws
@@ -52,11 +52,12 @@ class ProbabilityModel(BaseEstimator, ABC):  # type: ignore[misc]
         items: Iterable[Any] | None = None,
         min_probability: float | None = None,
         *,
+        horizon: int | None = None,
         max_draws: MaxDraws = "auto",
         n_threads: int | None = None,
         progress: bool | None = None,
     ) -> Frame:
-        """Return the k items most probable to be among each user's next k.
+        """Return the k items most probable to be among each user's next `horizon` clicks.
 
         A frame with the columns user, item, title (if items have titles), rank, probability and mcse, the Monte
         Carlo standard error of the probability; in the ids and the frame library of the clicks. Clicked items are
@@ -66,8 +67,8 @@ class ProbabilityModel(BaseEstimator, ABC):  # type: ignore[misc]
         those with 20 to 40 clicks: items that a cluster ranks no lower than the user's number of clicks, and that
         the user has not clicked, are exchangeable. First comes the one with the better consensus rank, on average
         over the user's own clusters, each as probable as it is for this user (with several tastes: the one more
-        probable as the very next click), then the one with the smaller id. Where k is more than is left, all of it
-        has probability 1, and a `ShortListWarning` says so.
+        probable as the very next click), then the one with the smaller id. Where k or the horizon is more than is
+        left, a `ShortListWarning` says so.
 
         Parameters
         ----------
@@ -76,9 +77,12 @@ class ProbabilityModel(BaseEstimator, ABC):  # type: ignore[misc]
         users
             Ids of users it was fitted to, in the order wanted; by default all. For others see `recommend_for`.
         items
-            Recommend only from these. The probabilities stay those of being among the next k of all items.
+            Recommend only from these. The probabilities stay those of being among the next clicks on all items.
         min_probability
             Leave out recommendations less probable than this; `cutoff_curve` helps to choose it.
+        horizon
+            The number of next clicks that a probability refers to; by default k. A page that shows ten items and
+            asks for the next click is ``recommend(k=10, horizon=1)``.
         max_draws
             How many of the draws to use, over all chains, evenly spaced; None for all, "auto" for about 20 of
             BMCD and 40 of Tastes. `mcse` shows what that costs: mostly nothing, since chains differ more than the
@@ -93,9 +97,10 @@ class ProbabilityModel(BaseEstimator, ABC):  # type: ignore[misc]
         """
         least, options = _check_probability(min_probability), Options(max_draws, n_threads, progress)
         clicks = self.clicks_with_users()
-        lists = self._lists(check_k(k), users, items, options)
+        k, horizon = check_k(k), check_horizon(horizon, k)
+        lists = self._lists(k, horizon, users, items, options)
         rows = self._answers.rows(users)
-        warn_if_few_are_left(clicks.per_user[rows], clicks.n_items, k)
+        warn_if_few_are_left(clicks.per_user[rows], clicks.n_items, k, horizon)
         return recommendation_frame(clicks.users[rows], lists, clicks, column="probability", at_least=least)
 
     def recommend_for(
@@ -106,21 +111,25 @@ class ProbabilityModel(BaseEstimator, ABC):  # type: ignore[misc]
         min_probability: float | None = None,
         *,
         unknown: Literal["error", "ignore"] = "error",
+        horizon: int | None = None,
         max_draws: MaxDraws = "auto",
         n_threads: int | None = None,
         progress: bool | None = None,
     ) -> Frame:
-        """Recommend to people the model has never seen, from their clicks alone; see `recommend`.
+        """Recommend to users the model has never seen, from their clicks alone; see `recommend`.
 
         What is hidden about them is summed out under the stored posterior, which their clicks do not change.
 
         Parameters
         ----------
         histories
-            A list of lists of items, whose users are then 0, 1, ...; a dict from user to list; a `Clicks`; or a
-            frame with the columns user and item. An empty list gives what the whole population is likely to click.
+            A list of lists of items in click order, the latest last, whose users are then 0, 1, ...; a dict from
+            user to list; a `Clicks`; or a frame with the columns user and item. An empty list gives what the whole
+            population is likely to click.
         unknown
-            What to do about items that the model does not know: "error" lists them, "ignore" goes on without.
+            What to do about items that the model does not know: "error" lists them, "ignore" leaves them out.
+        horizon
+            The number of next clicks that a probability refers to; by default k.
 
         Examples
         --------
@@ -131,8 +140,10 @@ class ProbabilityModel(BaseEstimator, ABC):  # type: ignore[misc]
         """
         least = _check_probability(min_probability)
         strangers = clicks_of_histories(histories, self.check_fitted().clicks_, unknown)
-        lists = self.lists_for(strangers, k, items, max_draws=max_draws, n_threads=n_threads, progress=progress)
-        warn_if_few_are_left(strangers.per_user, strangers.n_items, k)
+        k, horizon = check_k(k), check_horizon(horizon, k)
+        options = Options(max_draws, n_threads, progress)
+        lists = self._answers.lists(strangers, None, k, items, options, horizon)
+        warn_if_few_are_left(strangers.per_user, strangers.n_items, k, horizon)
         return recommendation_frame(strangers.users, lists, strangers, column="probability", at_least=least)
 
     def lists(
@@ -141,12 +152,14 @@ class ProbabilityModel(BaseEstimator, ABC):  # type: ignore[misc]
         users: Iterable[Any] | None = None,
         items: Iterable[Any] | None = None,
         *,
+        horizon: int | None = None,
         max_draws: MaxDraws = "auto",
         n_threads: int | None = None,
         progress: bool | None = None,
     ) -> Lists:
         """Return what `recommend` does as arrays: items by number, their probabilities and standard errors."""
-        return self._lists(check_k(k), users, items, Options(max_draws, n_threads, progress))
+        k, options = check_k(k), Options(max_draws, n_threads, progress)
+        return self._lists(k, check_horizon(horizon, k), users, items, options)
 
     def lists_for(
         self,
@@ -154,34 +167,39 @@ class ProbabilityModel(BaseEstimator, ABC):  # type: ignore[misc]
         k: int = 10,
         items: Iterable[Any] | None = None,
         *,
+        horizon: int | None = None,
         max_draws: MaxDraws = "auto",
         n_threads: int | None = None,
         progress: bool | None = None,
     ) -> Lists:
-        """Return what `recommend_for` does as arrays, for people with clicks on the model's items."""
+        """Return what `recommend_for` does as arrays, for users with clicks on the model's items."""
         self.check_fitted()
-        return self._answers.lists(people, None, check_k(k), items, Options(max_draws, n_threads, progress))
+        k, options = check_k(k), Options(max_draws, n_threads, progress)
+        return self._answers.lists(people, None, k, items, options, check_horizon(horizon, k))
 
     def probabilities(
         self,
         k: int = 10,
         users: Iterable[Any] | None = None,
         *,
+        horizon: int | None = None,
         max_draws: MaxDraws = "auto",
         n_threads: int | None = None,
         progress: bool | None = None,
     ) -> Floats:
         """Return P(item among the user's next k), users x items in the order of `clicks_`; 0 for clicked items.
 
-        A row sums to k, or to the number of unclicked items if that is less. `probability_blocks` gives the same
-        block by block, when the whole is too large for memory.
+        A row sums to k, or to the number of unclicked items if that is less. There are no lists here: `horizon`,
+        if given, is the number of next clicks instead of k. `probability_blocks` gives the same block by block,
+        when the whole is too large for memory.
 
         >>> import bmcd
         >>> model = bmcd.BMCD(2).fit(bmcd.simulate(n_users=100, seed=1).clicks, draws=10, warmup=10, chains=2)
         >>> model.probabilities(k=5).sum(axis=1).round(6).max()
         np.float64(5.0)
         """
-        blocks = self.probability_blocks(k, users, max_draws=max_draws, n_threads=n_threads, progress=progress)
+        options = {"max_draws": max_draws, "n_threads": n_threads, "progress": progress}
+        blocks = self.probability_blocks(k, users, horizon=horizon, **options)
         return np.concatenate([block for _, block in blocks])
 
     def probability_blocks(
@@ -196,6 +214,7 @@ class ProbabilityModel(BaseEstimator, ABC):  # type: ignore[misc]
         k: int = 10,
         users: Iterable[Any] | None = None,
         *,
+        horizon: int | None = None,
         max_draws: MaxDraws = "auto",
         n_threads: int | None = None,
         progress: bool | None = None,
@@ -203,7 +222,8 @@ class ProbabilityModel(BaseEstimator, ABC):  # type: ignore[misc]
         """Yield probabilities, their standard errors and what breaks ties, block by block, with the users' ids."""
         clicks = self.clicks_with_users()
         rows, options = self._answers.rows(users), Options(max_draws, n_threads, progress)
-        for block, predicted in self._answers.predictions(clicks, rows, check_k(k), options):
+        horizon = check_horizon(horizon, check_k(k))
+        for block, predicted in self._answers.predictions(clicks, rows, horizon, options):
             yield clicks.users[rows[block]], predicted
 
     def law_of_next_click(
@@ -248,12 +268,19 @@ class ProbabilityModel(BaseEstimator, ABC):  # type: ignore[misc]
         return nw.from_dict(data, backend=clicks.library).to_native()
 
     def cutoff_curve(
-        self, test: Clicks | Simulation, k: int = 10, cutoffs: ArrayLike | None = None, **options: Any
+        self,
+        test: Clicks | Simulation,
+        k: int = 10,
+        cutoffs: ArrayLike | None = None,
+        *,
+        horizon: int | None = None,
+        **options: Any,
     ) -> Any:
         """Return what a cut-off would do: a frame with cutoff, n and share of recommendations kept, and accuracy.
 
-        ``test`` has the clicks held out of those it was fitted to (k of each user, best), or is the simulation.
-        ``options`` are those of `recommend`.
+        ``test`` has the clicks held out of those it was fitted to, or is the simulation. The probabilities refer to
+        the next `horizon` clicks, by default k; users are scored as in `bmcd.evaluate`. ``options`` are those of
+        `recommend`.
 
         >>> import bmcd
         >>> simulation = bmcd.simulate(n_users=200, seed=1)
@@ -261,7 +288,7 @@ class ProbabilityModel(BaseEstimator, ABC):  # type: ignore[misc]
         >>> model.cutoff_curve(simulation, k=5, cutoffs=[0, 0.3]).columns.tolist()
         ['cutoff', 'n', 'share', 'accuracy']
         """
-        probability, hit, _ = self._hits(test, k, options)
+        probability, hit, _ = self._hits(test, k, horizon, options)
         return cutoff_table(probability, hit, cutoffs, library=self.clicks_.library)
 
     def choose_cutoff(
@@ -270,6 +297,7 @@ class ProbabilityModel(BaseEstimator, ABC):  # type: ignore[misc]
         hit_rate: float,
         k: int = 10,
         *,
+        horizon: int | None = None,
         confidence: float | None = 0.95,
         min_kept: int = 30,
         **options: Any,
@@ -280,7 +308,7 @@ class ProbabilityModel(BaseEstimator, ABC):  # type: ignore[misc]
         `bmcd.prediction.cutoffs.sure_cutoff_for`. With confidence None the hit rate is only that on these data, and
         a little lower on others. If no cut-off will do, an error says what can be promised.
         """
-        probability, hit, user = self._hits(test, k, options)
+        probability, hit, user = self._hits(test, k, horizon, options)
         if confidence is None:
             return cutoff_for(probability, hit, hit_rate, min_kept=min_kept)
         return sure_cutoff_for(probability, hit, user, hit_rate, confidence=confidence, min_kept=min_kept)
@@ -377,21 +405,24 @@ class ProbabilityModel(BaseEstimator, ABC):  # type: ignore[misc]
             raise InputError(f"user {user!r} has clicked {title}: only other items have a probability.")
         return person, column, title
 
-    def _lists(self, k: int, users: Iterable[Any] | None, items: Iterable[Any] | None, options: Options) -> Lists:
+    def _lists(
+        self, k: int, horizon: int, users: Iterable[Any] | None, items: Iterable[Any] | None, options: Options
+    ) -> Lists:
         clicks = self.clicks_with_users()
         if users is None and items is None:
-            return self._answers.lists_of_all(k, options)
-        return self._answers.lists(clicks, self._answers.rows(users), k, items, options)
+            return self._answers.lists_of_all(k, options, horizon)
+        return self._answers.lists(clicks, self._answers.rows(users), k, items, options, horizon)
 
     def _hits(
-        self, test: Clicks | Simulation, k: int, options: Any
+        self, test: Clicks | Simulation, k: int, horizon: int | None, options: Any
     ) -> tuple[Floats, NDArray[np.bool_], NDArray[np.int64]]:
         """Return the probability of every recommendation, whether it was a hit, and the row of its user."""
-        lists, clicks = self.lists(k, **options), self.clicks_with_users()
-        rows, places = np.nonzero(lists.items >= 0)
-        user = self._answers.rows(options.get("users"))[rows]
-        hit = was_clicked(read_truth(test, clicks, k), user, lists.items[rows, places])
-        return lists.values["probability"][rows, places], hit, user
+        lists, clicks = self.lists(k, horizon=horizon, **options), self.clicks_with_users()
+        truth = read_truth(test, clicks, check_k(k), horizon)
+        user = self._answers.rows(options.get("users"))
+        rows, places = np.nonzero((lists.items >= 0) & truth.scored[user][:, None])
+        hit = was_clicked(truth.matrix, user[rows], lists.items[rows, places])
+        return lists.values["probability"][rows, places], hit, user[rows]
 
 
 def _check_probability(value: float | None) -> float | None:

@@ -30,7 +30,7 @@ from bmcd.prediction.answers import MaxDraws, Options
 from bmcd.prediction.arviz_tree import mixture_tree
 from bmcd.prediction.explanation import Explanation, explain
 from bmcd.prediction.mixture_answers import MixtureAnswers
-from bmcd.prediction.top_k import check_k
+from bmcd.prediction.top_k import check_horizon, check_k
 from bmcd.sampling import diagnostics
 from bmcd.sampling.draws import Draws
 from bmcd.sampling.posterior import sample_posterior
@@ -220,12 +220,14 @@ class BMCD(ProbabilityModel):
         item: Any,
         k: int = 10,
         *,
+        horizon: int | None = None,
         max_draws: MaxDraws = "auto",
         history: Iterable[Any] | None = None,
     ) -> Explanation:
         """Explain why the probability of an item is what it is: the user's clusters, and what each contributes.
 
-        ``history`` gives the clicks of someone the model has not seen; ``user`` is then only a name (or None).
+        The probability is that of being among the next `horizon` clicks, by default k. ``history`` gives the clicks
+        of someone the model has not seen; ``user`` is then only a name (or None).
 
         >>> import bmcd
         >>> model = bmcd.BMCD(2).fit(bmcd.simulate(n_users=100, seed=1).clicks, draws=10, warmup=10, chains=2)
@@ -236,7 +238,7 @@ class BMCD(ProbabilityModel):
         person, column, title = self._to_explain(user, item, history)
         named = {"user": user, "item_id": item, "title": title, "called": self._answers.cluster_names}
         names, predictor = self._answers.names(), self._answers.predictor(max_draws)
-        return explain(predictor, names, person.matrix, column, check_k(k), **named)
+        return explain(predictor, names, person.matrix, column, check_horizon(horizon, check_k(k)), **named)
 
     def diagnostics(self) -> Any:
         """Return R-hat, effective sample sizes and Monte Carlo errors of what cluster numbers do not change."""

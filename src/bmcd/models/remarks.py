@@ -28,13 +28,20 @@ def warn_about_fit(verdict: Verdict, draws: ChainDraws, at_the_edge: str = "") -
         warnings.warn(text, FitWarning if verdict.converged else ConvergenceWarning, stacklevel=3)
 
 
-def warn_if_few_are_left(n_clicked: NDArray[np.int64], n_items: int, k: int) -> None:
-    """Warn if k is more than some users have left: their lists are short, and every probability is 1."""
+def warn_if_few_are_left(n_clicked: NDArray[np.int64], n_items: int, k: int, horizon: int) -> None:
+    """Warn if some users have fewer items left than k (lists are short) or the horizon (every probability is 1)."""
     left = n_items - n_clicked
-    if (few := left < k).any():
-        warnings.warn(
-            f"k = {k} is more than the items left for {few.sum():,} of {few.size:,} users (as few as {left.min()}):"
-            " they get all of them, each with probability 1, which says nothing. Ask for a smaller k.",
-            ShortListWarning,
-            stacklevel=3,
-        )
+    if not (few := left < max(k, horizon)).any():
+        return
+    asked = f"k = {k}" if k >= horizon else f"horizon = {horizon}"
+    of = f"{few.sum():,} of {few.size:,} users (as few as {left.min()})"
+    if (left < horizon).any():
+        what = "they get all of them, each" if k >= horizon else "each of them is recommended"
+        what = f"{what} with probability 1, which says nothing"
+    else:
+        what = "their lists are shorter"
+    warnings.warn(
+        f"{asked} is more than the items left for {of}: {what}. Ask for a smaller {asked.split()[0]}.",
+        ShortListWarning,
+        stacklevel=3,
+    )

@@ -30,7 +30,7 @@ from bmcd.prediction.answers import MaxDraws, Options
 from bmcd.prediction.arviz_tree import taste_tree
 from bmcd.prediction.explanation import TasteExplanation
 from bmcd.prediction.taste_answers import TasteAnswers
-from bmcd.prediction.top_k import check_k
+from bmcd.prediction.top_k import check_horizon, check_k
 from bmcd.sampling.run import Run
 from bmcd.sampling.tastes import diagnostics
 from bmcd.sampling.tastes.draws import TasteDraws, read_priors, sample_tastes
@@ -198,12 +198,14 @@ class Tastes(ProbabilityModel):
         item: Any,
         k: int = 10,
         *,
+        horizon: int | None = None,
         max_draws: MaxDraws = "auto",
         history: Iterable[Any] | None = None,
     ) -> TasteExplanation:
         """Explain why the probability of an item is what it is: the user's tastes, and what each contributes.
 
-        ``history`` gives the clicks of someone the model has not seen; ``user`` is then only a name (or None).
+        The probability is that of being among the next `horizon` clicks, by default k. ``history`` gives the clicks
+        of someone the model has not seen; ``user`` is then only a name (or None).
 
         >>> import bmcd
         >>> model = bmcd.Tastes(3, chains=2).fit(bmcd.simulate(n_users=100, seed=1).clicks, draws=2, warmup=10)
@@ -212,7 +214,7 @@ class Tastes(ProbabilityModel):
         True
         """
         person, column, title = self._to_explain(user, item, history)
-        answers, k = self._answers, check_k(k)
+        answers, k = self._answers, check_horizon(horizon, check_k(k))
         (_, predicted), *_ = answers.predictions(person, None, k, Options(max_draws, 1, False))
         probability, mcse = float(predicted.probability[0, column]), float(predicted.mcse[0, column])
         parts = answers.contributions(person.matrix, column, probability, max_draws)

@@ -8,6 +8,7 @@ apart. A figure that is the last value of a notebook's cell shows itself; elsewh
 >>> plots.kmeans_curve({2: 100.0, 3: 40.0, 4: 35.0}, chosen={"elbow": 3}).savefig("kmeans.svg")
 """
 
+from bmcd.plots.backtests import backtest
 from bmcd.plots.chains import predicted_counts, rank_histograms, traces
 from bmcd.plots.clusters import accuracy_by_clusters, alpha_traces, cluster_sizes, kmeans_curve, within_distance
 from bmcd.plots.comparisons import comparison, measures
@@ -20,6 +21,7 @@ __all__ = [
     "Figure",
     "accuracy_by_clusters",
     "alpha_traces",
+    "backtest",
     "calibration",
     "cluster_sizes",
     "comparison",

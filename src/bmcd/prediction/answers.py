@@ -93,7 +93,7 @@ class Answers(ABC):
     def predictions(
         self, people: Clicks, rows: NDArray[np.int64] | None, k: int, options: Options
     ) -> Iterator[tuple[NDArray[np.int64], Predictions]]:
-        """Yield predictions block by block, each with the positions of its users among those asked for.
+        """Yield predictions for the next k clicks block by block, each with the positions of its users.
 
         They are for the users in these rows of the fitted clicks, or, if rows is None, for ``people`` never seen.
         """
@@ -113,14 +113,15 @@ class Answers(ABC):
         k: int,
         items: Iterable[object] | None,
         options: Options,
+        horizon: int,
     ) -> Lists:
-        """Return the best k items of each user, with their probabilities."""
+        """Return the best k items of each user, with their probabilities for the next ``horizon`` clicks."""
         allowed = self._allowed(items)
         order = self.once("order", lambda: id_ranks(self.clicks.items))
         matrix = people.matrix if rows is None else people.matrix[rows]
         nothing = np.zeros((0, min(k, people.n_items)))
         parts: list[tuple[NDArray[Any], ...]] = [(nothing.astype(np.int64), nothing, nothing)]
-        for block, predicted in self.predictions(people, rows, k, options):
+        for block, predicted in self.predictions(people, rows, horizon, options):
             available = ~clicked_mask(matrix, block) & allowed
             best = best_items(predicted.probability, available, k, order, predicted.tie_breaker)
             values = (np.take_along_axis(of, best, axis=1) for of in (predicted.probability, predicted.mcse))
@@ -128,10 +129,10 @@ class Answers(ABC):
         chosen, probability, mcse = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
         return Lists(chosen, {"probability": probability, "mcse": mcse})
 
-    def lists_of_all(self, k: int, options: Options) -> Lists:
+    def lists_of_all(self, k: int, options: Options, horizon: int) -> Lists:
         """Return the same for all users and items; kept, since cut-offs and comparisons ask again."""
-        every = self.rows(None)
-        return self.once(("lists", k, options.max_draws), lambda: self.lists(self.clicks, every, k, None, options))
+        every, key = self.rows(None), ("lists", k, horizon, options.max_draws)
+        return self.once(key, lambda: self.lists(self.clicks, every, k, None, options, horizon))
 
     def _allowed(self, items: Iterable[object] | None) -> NDArray[np.bool_]:
         """Return which items may be recommended."""

@@ -153,7 +153,7 @@ class TastePredictor:
     ) -> Iterator[tuple[NDArray[np.int64], Predictions]]:
         """Yield predictions block by block: the rows of the block and what is predicted for them."""
         starts, items = self._laid_out(clicks)
-        n_users = clicks.shape[0]
+        n_users, k = clicks.shape[0], min(k, self.n_items)
         size = max(1, min(BLOCK, BLOCK_SIZE // self.n_items))
         # Starting a thread takes longer than a few users do.
         with nullcontext() if n_users <= PIECE else ThreadPoolExecutor(thread_count(n_threads)) as pool:

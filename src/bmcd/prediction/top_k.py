@@ -40,6 +40,21 @@ def check_k(k: int) -> int:
     return operator.index(k)
 
 
+def check_horizon(horizon: int | None, k: int) -> int:
+    """Return the number of next clicks that probabilities refer to; k if None is given.
+
+    >>> check_horizon(None, 10), check_horizon(1, 10)
+    (10, 1)
+    """
+    if horizon is None:
+        return k
+    if isinstance(horizon, bool) or not hasattr(horizon, "__index__") or operator.index(horizon) < 1:
+        raise InputError(
+            f"horizon is a number of next clicks: it must be a whole number, 1 or more, but it is {horizon!r}."
+        )
+    return operator.index(horizon)
+
+
 def best_items(
     score: Floats, available: NDArray[np.bool_], k: int, id_order: NDArray[np.int64], second: Floats | None = None
 ) -> NDArray[np.int64]:

@@ -1,0 +1,371 @@
+"""backtest: fit a model at several past times, and evaluate it on the clicks that followed each."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bmcd.clicks.log import Clicks, Library
+from bmcd.errors import InputError, InputTypeError
+from bmcd.evaluation.calibration import GROUPS, equal_groups
+from bmcd.evaluation.intervals import bootstrap, percentiles
+from bmcd.evaluation.metrics import PerUser
+from bmcd.evaluation.windows import WindowHits, takes, window_hits, windows_of
+from bmcd.prediction.top_k import check_horizon, check_k
+from bmcd.system.markup import paragraphs, table, tag
+from bmcd.system.progress import counting
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Floats = NDArray[np.float64]
+
+ALL = "all"
+"""The cut of the rows that sum up all cuts."""
+COLUMNS = (
+    *("model", "cut", "n_users", "n_new_users", "n_with_fewer", "n_recommendations", "n_hits"),
+    *("hit_rate", "hit_rate_low", "hit_rate_high", "predicted", "difference", "difference_low", "difference_high"),
+    *("ece_at_k", "expected_outside", "observed_outside", "fit_seconds"),
+)
+"""The columns of `Backtest.to_frame`."""
+
+
+class Row(NamedTuple):
+    """One model at one cut, or at all cuts; NaN where there is nothing to say."""
+
+    model: str
+    cut: str
+    n_users: int
+    n_new_users: int
+    n_with_fewer: int
+    n_recommendations: int
+    n_hits: int
+    hit_rate: float
+    hit_rate_low: float
+    hit_rate_high: float
+    predicted: float
+    difference: float
+    difference_low: float
+    difference_high: float
+    ece_at_k: float
+    expected_outside: float
+    observed_outside: float
+    fit_seconds: float
+
+
+class _Cut(NamedTuple):
+    """What one model did at one cut."""
+
+    label: str
+    users: list[Any]
+    is_new: NDArray[np.bool_]
+    found: WindowHits
+    fit_seconds: float
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Backtest:
+    """The result of `bmcd.backtest`: a table per cut and in all; `print` it, or take `to_frame()`.
+
+    >>> import bmcd
+    >>> clicks = bmcd.load_dataset("eshop").of_users(range(2000))
+    >>> model = bmcd.Tastes(3, chains=2)
+    >>> result = bmcd.backtest(model, clicks, cuts=2, k=5, fit={"draws": 2, "warmup": 10})
+    >>> result.to_frame()["cut"].tolist()
+    ['50% of users', '75% of users', 'all']
+    """
+
+    rows: tuple[Row, ...]
+    """Model by model, each cut and then all."""
+    k: int
+    horizon: int
+    """The number of next clicks predicted, fewer for users with fewer."""
+    at: str
+    splits: tuple[str, ...]
+    """How the test clicks of each cut were chosen."""
+    level: float
+
+    def to_frame(self, library: Library = "pandas") -> Any:
+        """Return the table as a frame: one row per model and cut, and one per model for all cuts.
+
+        `hit_rate` is the share of the recommendations that were clicked, `predicted` their mean probability,
+        `difference` predicted minus observed, `ece_at_k` the calibration error in ten groups of equal size.
+        `expected_outside` and `observed_outside` are shares of the next clicks on items outside the model.
+        `n_with_fewer` counts users with fewer clicks than the horizon, who are scored for those that they have.
+        """
+        import narwhals as nw
+
+        data = {name: [getattr(row, name) for row in self.rows] for name in COLUMNS}
+        return nw.from_dict(data, backend=library).to_native()
+
+    def row(self, cut: str = ALL, model: str | None = None) -> Row:
+        """Return the row of one cut, by default of all, of a model, by default the first."""
+        for row in self.rows:
+            if row.cut == cut and row.model == (self.models[0] if model is None else model):
+                return row
+        raise InputError(
+            f"there is no cut {cut!r} of a model {model!r}; cuts are {', '.join(self.cuts)} and {ALL}."
+        )
+
+    @property
+    def models(self) -> list[str]:
+        """The names of the models."""
+        return list(dict.fromkeys(row.model for row in self.rows))
+
+    @property
+    def cuts(self) -> list[str]:
+        """The cuts, in order."""
+        return list(dict.fromkeys(row.cut for row in self.rows if row.cut != ALL))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything, ready for JSON; None where there is nothing to say."""
+        rows = [
+            {name: None if isinstance(v, float) and math.isnan(v) else v for name, v in row._asdict().items()}
+            for row in self.rows
+        ]
+        facts = {"k": self.k, "horizon": self.horizon, "at": self.at, "level": self.level}
+        return {**facts, "splits": list(self.splits), "rows": rows}
+
+    def plot(self) -> Figure:
+        """Return the figure `bmcd.plots.backtest`: predicted and observed per cut."""
+        from bmcd import plots
+
+        return plots.backtest(self)
+
+    def __str__(self) -> str:
+        heads, cells = self._cells()
+        lines = [heads, *cells]
+        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+        left = 2 if len(self.models) > 1 else 1
+        text = [
+            "  ".join(
+                c.ljust(w) if i < left else c.rjust(w) for i, (c, w) in enumerate(zip(line, widths, strict=True))
+            )
+            for line in lines
+        ]
+        return "\n".join([self._title(), *(line.rstrip() for line in text)])
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return tag("div", paragraphs(self._title()), table(*self._cells()))
+
+    def _title(self) -> str:
+        asked = "next click" if self.horizon == 1 else f"next {self.horizon} clicks"
+        where = "a random moment of each user" if self.at == "moment" else "the cut"
+        return f"Back-test: lists of {self.k} for the {asked} after {where}; {self.level:.0%} intervals over users"
+
+    def _cells(self) -> tuple[list[str], list[list[str]]]:
+        several = len(self.models) > 1
+        outside = any(not math.isnan(row.expected_outside) for row in self.rows)
+        heads = [*(["model"] if several else []), "cut", "users", "fewer clicks", "hits", "hit rate %"]
+        heads += ["predicted %", "difference", "ECE@k", *(["outside % (expected)"] if outside else ["outside %"])]
+        cells = []
+        for row in self.rows:
+            line = [*([row.model] if several else []), row.cut, f"{row.n_users:,}", f"{row.n_with_fewer:,}"]
+            line += [
+                f"{row.n_hits:,}",
+                _ends(row.hit_rate, row.hit_rate_low, row.hit_rate_high),
+                _pct(row.predicted),
+            ]
+            line += [_ends(row.difference, row.difference_low, row.difference_high, "+")]
+            line += ["" if math.isnan(row.ece_at_k) else f"{row.ece_at_k:.3f}"]
+            expected = f" ({_pct(row.expected_outside)})" if not math.isnan(row.expected_outside) else ""
+            cells.append([*line, _pct(row.observed_outside) + expected, f"{row.fit_seconds:.1f}"])
+        return [*heads, "fit s"], cells
+
+
+def backtest(
+    model: Any,
+    clicks: Clicks,
+    cuts: int | Sequence[Any] = 5,
+    window: str | None = None,
+    k: int = 10,
+    horizon: int | None = None,
+    at: Literal["moment", "cut"] = "moment",
+    seed: int = 0,
+    *,
+    repeats: bool | None = None,
+    fit: Mapping[str, Any] | None = None,
+    level: float = 0.95,
+    resamples: int = 1000,
+    n_threads: int | None = None,
+    progress: bool | None = None,
+) -> Backtest:
+    """Fit a model at several past times, and evaluate each fit on the clicks that followed.
+
+    At each cut a new copy of the model is fitted to all clicks before it, without a warm start. It then recommends
+    to the users who were active in the window that followed, from what they had clicked at a random moment or, with
+    ``at="cut"``, at the cut (nightly lists). Predictions are for min(horizon, observed) clicks of each user.
+
+    Parameters
+    ----------
+    model
+        Anything with the `fit` and `recommend_for` of the models and baselines, or a dict of such by name.
+    clicks
+        A log with an order. Without a clock, cuts are made between earlier and later users.
+    cuts
+        The number of windows, which end with the log; or a list of the times at which windows begin. Without a
+        clock: of parts of the second half of the users, or a list of shares of the users.
+    window
+        How long each fit is in use, such as "1h"; by default "1d". Only for logs with a clock.
+    k
+        The length of the lists.
+    horizon
+        The number of next clicks that a probability refers to; by default k. Models that give scores have no
+        horizon, and only hits.
+    at
+        "moment": at a random moment of each user active in the window. "cut": at the cut.
+    seed
+        Of the fits, the moments and the bootstrap.
+    repeats
+        Whether a click on an item clicked before counts as a next click; by default as the model has it.
+    fit
+        More options for `fit`; of several models by their names, as in `compare`.
+    level, resamples
+        Of the intervals, which are over resamples of the users.
+    n_threads, progress
+        As in `fit`.
+
+    Examples
+    --------
+    >>> import bmcd
+    >>> clicks = bmcd.load_dataset("eshop").of_users(range(2000))
+    >>> model = bmcd.Tastes(3, chains=2)
+    >>> result = bmcd.backtest(model, clicks, cuts=2, k=5, horizon=1, fit={"draws": 2, "warmup": 10})
+    >>> 0 < result.row().hit_rate < result.row().hit_rate_high
+    True
+    """
+    if not isinstance(clicks, Clicks):
+        raise InputTypeError(f"clicks must be Clicks, not {type(clicks).__name__}.")
+    models = dict(model) if isinstance(model, Mapping) else {type(model).__name__: model}
+    if not models:
+        raise InputError("there are no models to back-test.")
+    for name, one in models.items():
+        if not hasattr(one, "fit") or not hasattr(one, "recommend_for"):
+            raise InputTypeError(f"{name} must have fit and recommend_for, but it is a {type(one).__name__}.")
+    k = check_k(k)
+    horizon = check_horizon(horizon, k)
+    if repeats is None:
+        kinds = {bool(getattr(one, "repeats", False)) for one in models.values()}
+        if len(kinds) > 1:
+            raise InputError("some models count repeated clicks and others do not. Say repeats=True or False.")
+        repeats = kinds.pop()
+    windows = windows_of(clicks, cuts, window, horizon, at, seed, repeats)
+    n_fits = len(models) * (int(cuts) if isinstance(cuts, int | np.integer) else len(cuts))
+    done: dict[str, list[_Cut]] = {name: [] for name in models}
+    splits = []
+    with counting(progress, "fits", n_fits) as show:
+        for one_window in windows:
+            if not len(one_window.test.sequence):
+                raise InputError(
+                    f"nobody clicked anything in the window from {one_window.label} on. Use longer windows, or "
+                    "other cuts."
+                )
+            splits.append(one_window.test.split)
+            users = one_window.histories.users.tolist()
+            earlier = set(one_window.train.users.tolist())
+            is_new = np.array([user not in earlier for user in users])
+            for name, one in models.items():
+                own = (fit or {}).get(name, {}) if isinstance(model, Mapping) else fit or {}
+                fitted, seconds = _fitted(one, one_window.train, seed, n_threads, own)
+                found = window_hits(fitted, one_window, k, horizon, repeats=repeats, n_threads=n_threads)
+                done[name].append(_Cut(one_window.label, users, is_new, found, seconds))
+                show(sum(map(len, done.values())))
+    interval = (level, resamples, seed)
+    rows = []
+    for name, cuts_done in done.items():
+        rows += [_row(name, cut.label, [cut], horizon, interval) for cut in cuts_done]
+        rows.append(_row(name, ALL, cuts_done, horizon, interval))
+    return Backtest(tuple(rows), k, horizon, at, tuple(splits), level)
+
+
+def _fitted(
+    model: Any, train: Clicks, seed: int, n_threads: int | None, options: Mapping[str, Any]
+) -> tuple[Any, float]:
+    """Return a new copy of a model fitted to the clicks, and how many seconds that took."""
+    from sklearn.base import clone
+
+    fresh = clone(model, safe=False)
+    own: dict[str, Any] = {"seed": seed} if takes(fresh.fit, "seed") else {}
+    own |= {"n_threads": n_threads} if takes(fresh.fit, "n_threads") else {}
+    own |= {"progress": False} if takes(fresh.fit, "progress") else {}
+    began = time.perf_counter()
+    fitted = fresh.fit(train, **{**own, **options})
+    return fitted, time.perf_counter() - began
+
+
+def _row(name: str, label: str, cuts: list[_Cut], horizon: int, interval: tuple[float, int, int]) -> Row:
+    """Sum up one cut or several; a user of several cuts is one user for the intervals."""
+    place: dict[Any, int] = {}
+    codes = [np.array([place.setdefault(user, len(place)) for user in cut.users], np.int64) for cut in cuts]
+    user = np.concatenate([code[cut.found.user] for code, cut in zip(codes, cuts, strict=True)])
+    hit = np.concatenate([cut.found.hit for cut in cuts])
+    given = [cut.found.probability for cut in cuts]
+    probability = None if any(p is None for p in given) else np.concatenate([p for p in given if p is not None])
+    n_clicks, n_outside = (
+        np.concatenate([getattr(cut.found, what) for cut in cuts]) for what in ("n_clicks", "n_outside")
+    )
+    expected = [cut.found.expected_outside for cut in cuts]
+    no_outside = any(e is None for e in expected)
+    rate = float(hit.mean())
+    predicted, ece, own = math.nan, math.nan, [_per_user(hit, user, len(place))]
+    if probability is not None:
+        gap = probability - hit
+        predicted = float(probability.mean())
+        groups = np.bincount(equal_groups(probability), weights=gap, minlength=GROUPS)
+        ece = float(np.abs(groups).sum() / len(gap))
+        own.append(_per_user(gap, user, len(place)))
+    ends = _intervals(own, *interval)
+    return Row(
+        model=name,
+        cut=label,
+        n_users=sum(len(cut.users) for cut in cuts),
+        n_new_users=int(sum(cut.is_new.sum() for cut in cuts)),
+        n_with_fewer=int((n_clicks < horizon).sum()),
+        n_recommendations=len(hit),
+        n_hits=int(hit.sum()),
+        hit_rate=rate,
+        hit_rate_low=ends[0][0],
+        hit_rate_high=ends[0][1],
+        predicted=predicted,
+        difference=predicted - rate,
+        difference_low=ends[1][0] if len(ends) > 1 else math.nan,
+        difference_high=ends[1][1] if len(ends) > 1 else math.nan,
+        ece_at_k=ece,
+        expected_outside=math.nan
+        if no_outside
+        else float(np.concatenate([e for e in expected if e is not None]).sum() / n_clicks.sum()),
+        observed_outside=float(n_outside.sum() / n_clicks.sum()),
+        fit_seconds=sum(cut.fit_seconds for cut in cuts),
+    )
+
+
+def _per_user(values: NDArray[Any], user: NDArray[np.int64], n_users: int) -> PerUser:
+    return PerUser(
+        np.bincount(user, weights=values, minlength=n_users).astype(np.float64),
+        np.bincount(user, minlength=n_users).astype(np.float64),
+    )
+
+
+def _intervals(measures: list[PerUser], level: float, resamples: int, seed: int) -> list[tuple[float, float]]:
+    if (measures[0].denominator > 0).sum() < 2:
+        return [(math.nan, math.nan)] * len(measures)
+    return [percentiles(draws, level)[:2] for draws in bootstrap(measures, resamples, seed).T]
+
+
+def _pct(share: float) -> str:
+    return "" if math.isnan(share) else f"{100 * share:.1f}"
+
+
+def _ends(value: float, low: float, high: float, sign: str = "") -> str:
+    if math.isnan(value):
+        return ""
+    ends = "" if math.isnan(low) else f" ({100 * low:{sign}.1f}, {100 * high:{sign}.1f})"
+    return f"{100 * value:{sign}.1f}{ends}"
