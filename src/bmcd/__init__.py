@@ -7,6 +7,7 @@ __version__ = "0.2.0"
 
 if TYPE_CHECKING:
     from bmcd import baselines, errors, evaluation, exposure, mallows, plots, spark, testing
+    from bmcd.blend.blend import Blend
     from bmcd.clicks.datasets import load_dataset
     from bmcd.clicks.log import Clicks, ClicksError
     from bmcd.clicks.reading import read_clicks
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from bmcd.evaluation.tune import tune
     from bmcd.exposure.rerank import rerank
     from bmcd.exposure.trade_off import trade_off
-    from bmcd.models.blend import Blend
     from bmcd.models.bmcd import BMCD
     from bmcd.models.persistence import load
     from bmcd.models.tastes import Tastes
@@ -64,7 +64,7 @@ __all__ = [
 # Where each public name lives. They are loaded when first used, so that `import bmcd` costs next to nothing.
 _HOME = {
     "BMCD": "bmcd.models.bmcd",
-    "Blend": "bmcd.models.blend",
+    "Blend": "bmcd.blend.blend",
     "Clicks": "bmcd.clicks.log",
     "ClicksError": "bmcd.clicks.log",
     "Priors": "bmcd.sampling.priors",

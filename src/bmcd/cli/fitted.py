@@ -50,7 +50,7 @@ def facts(
     model: Model, choice: dict[str, Any] | None, output: Path, seconds: float, checkpoint: Path | None
 ) -> dict[str, Any]:
     """Return what `--json` prints; n_clusters, chains and draws are those of the first sampled model."""
-    from bmcd.models.blend import Blend
+    from bmcd.blend.blend import Blend
     from bmcd.models.persistence import sampled_models
 
     sampled, verdict, data = list(sampled_models(model).values()), model.verdict_, model.clicks_.summary()
@@ -103,7 +103,7 @@ def _told_sample(sample: UserSample) -> dict[str, Any]:
 
 
 def _what(model: Model) -> str:
-    from bmcd.models.blend import Blend
+    from bmcd.blend.blend import Blend
     from bmcd.models.persistence import sampled_models
     from bmcd.models.tastes import Tastes
 

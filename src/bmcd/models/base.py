@@ -100,7 +100,7 @@ class ProbabilityModel(BaseEstimator, ABC):  # type: ignore[misc]
         k, horizon = check_k(k), check_horizon(horizon, k)
         lists = self._lists(k, horizon, users, items, options)
         rows = self._answers.rows(users)
-        warn_if_few_are_left(clicks.per_user[rows], clicks.n_items, k, horizon)
+        warn_if_few_are_left(self._n_clicked(clicks)[rows], clicks.n_items, k, horizon)
         return recommendation_frame(clicks.users[rows], lists, clicks, column="probability", at_least=least)
 
     def recommend_for(
@@ -404,6 +404,10 @@ class ProbabilityModel(BaseEstimator, ABC):  # type: ignore[misc]
         if person.matrix[:, [column]].nnz:
             raise InputError(f"user {user!r} has clicked {title}: only other items have a probability.")
         return person, column, title
+
+    def _n_clicked(self, people: Clicks) -> NDArray[np.int64]:
+        """Return how many items each user will not be recommended."""
+        return people.per_user
 
     def _lists(
         self, k: int, horizon: int, users: Iterable[Any] | None, items: Iterable[Any] | None, options: Options

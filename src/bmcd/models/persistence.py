@@ -30,7 +30,7 @@ from bmcd.system import container
 from bmcd.system.text import shown
 
 if TYPE_CHECKING:
-    from bmcd.models.blend import Blend
+    from bmcd.blend.blend import Blend
     from bmcd.models.bmcd import BMCD
     from bmcd.models.tastes import Tastes
 
@@ -39,7 +39,7 @@ Header = dict[str, Any]
 Arrays = Mapping[str, NDArray[Any]]
 Packed = tuple[Header, dict[str, NDArray[Any]]]
 
-MODELS = {"BMCD": "bmcd.models.bmcd", "Tastes": "bmcd.models.tastes", "Blend": "bmcd.models.blend"}
+MODELS = {"BMCD": "bmcd.models.bmcd", "Tastes": "bmcd.models.tastes", "Blend": "bmcd.blend.blend"}
 BASELINES = "bmcd.baselines"
 KIND = "model"
 LIBRARIES = ("pandas", "polars", "pyarrow")
@@ -136,8 +136,8 @@ def unpack_parts(header: Mapping[str, Any], arrays: Arrays) -> dict[str, Any]:
             raise ValueError("a blend cannot be made of blends")
         own = {**below(arrays, f"parts/{number}/"), **shared}
         models[str(part["name"])] = unpack({**part, "clicks": header["clicks"]}, own)
-    if not models or len(models) != len(header["parts"]):
-        raise ValueError("there must be models, all with names of their own")
+    if len(models) != len(header["parts"]):
+        raise ValueError("the models must have names of their own")
     return models
 
 

@@ -177,52 +177,11 @@ class TasteExplanation:
         return tag("div", paragraphs(*_opening(self)), table(heads, rows))
 
 
-@dataclass(frozen=True)
-class PartOfBlend:
-    """What one model of a blend adds to a probability."""
-
-    model: str
-    place: int
-    """Where it has the item among those the user has not clicked; 1 is best."""
-    factor: float
-    """By how much it raises (above 1) or lowers the rate of the item, against the user's average item."""
-
-
-@dataclass(frozen=True)
-class BlendExplanation:
-    """Why `probability` is what it is; `print` it."""
-
-    user: Any
-    item: Any
-    title: str
-    k: int
-    n_clicked: int
-    probability: float
-    mcse: float
-    models: tuple[PartOfBlend, ...]
-    """The largest factor first. The factors multiply to the rate of the item, before the map by ranks."""
-
-    def __str__(self) -> str:
-        lines = _opening(self)
-        lines += [
-            f"- {m.model} has it at rank {m.place}: its rate is {m.factor:.2g} times that of the user's average "
-            "item"
-            for m in self.models
-        ]
-        return "\n".join(lines)
-
-    def _repr_html_(self) -> str:
-        rows = [(m.model, m.place, f"{m.factor:.2g}") for m in self.models]
-        return tag(
-            "div", paragraphs(*_opening(self)), table(("model", "rank there", "rate, times the average"), rows)
-        )
-
-
 def _named(part: Contribution | TasteContribution) -> str:
     return f" ({part.name})" if part.name else ""
 
 
-def _opening(explained: Explanation | TasteExplanation | BlendExplanation) -> list[str]:
+def _opening(explained: Explanation | TasteExplanation) -> list[str]:
     """Return the first lines of an explanation: the probability, and how many clicks the user has."""
     who = "Someone" if explained.user is None else f"User {explained.user}"
     what = explained.title[:1].upper() + explained.title[1:]

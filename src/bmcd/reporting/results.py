@@ -11,13 +11,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from bmcd.blend.blend import Blend
 from bmcd.clicks.item_pages import ItemPages, read_item_pages
 from bmcd.clicks.log import Clicks
 from bmcd.errors import InputError, InputTypeError
 from bmcd.evaluation import Calibration, Comparison, Evaluation, Interval, ItemCounts, compare
 from bmcd.evaluation.compare import check_fitted_to
 from bmcd.evaluation.evaluate import count_popular
-from bmcd.models.blend import Blend
 from bmcd.models.bmcd import BMCD
 from bmcd.models.persistence import Model, sampled_models
 from bmcd.models.tastes import Tastes

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from bmcd.blend.blend import Blend
 from bmcd.evaluation import PairedDifference
 from bmcd.evaluation.diversity_price import Price
-from bmcd.models.blend import Blend
 from bmcd.models.tastes import Tastes
 from bmcd.reporting.results import LEAST_KEPT, Cutoff, Results, ResultsForK
 from bmcd.reporting.settled import convergence

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from bmcd.blending.answers import STATES
 from bmcd.models.persistence import sampled_models
 from bmcd.models.tastes import Tastes
 from bmcd.reporting.results import Results
-from bmcd.sampling.diagnostics import MIN_DRAWS
+from bmcd.sampling.diagnostics import MIN_DRAWS, State
+
+# How bad the state of a chain is, the worst last.
+STATES: tuple[State, ...] = ("converged", "too short", "stopped", "not converged")
 
 
 def convergence(results: Results) -> str:

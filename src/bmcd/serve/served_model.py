@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bmcd import __version__
+from bmcd.blend.blend import Blend
 from bmcd.clicks.histories import clicks_of_histories
 from bmcd.clicks.ids import texts_of
 from bmcd.errors import BmcdError, InputError, StoreError, UnknownIdError
-from bmcd.models.blend import Blend
 from bmcd.models.persistence import Model, load_model, sampled_models
 from bmcd.prediction.top_k import Lists
 from bmcd.serve.messages import Id
@@ -229,9 +229,11 @@ class ServedModel:
         """Return what a blend learned of its own calibration while it was fitted; None for other models."""
         if not isinstance(self.model, Blend):
             return None
+        windows = [window._asdict() for window in self.model.fitted_.windows]
         return {
-            "measured_on": "held-out folds of the clicks it was fitted to",
-            "brier": {str(k): value for k, value in self.model.brier_.items()},
+            "measured_on": "past windows of the clicks it was fitted to, each by members and weights from before it",
+            "verdict": self.model.verdict_.text,
+            "windows": windows,
         }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from bmcd.models.blend import Blend
+from bmcd.blend.blend import Blend
 from bmcd.reporting.page import Section, for_each_k
 from bmcd.reporting.results import Results, ResultsForK
 from bmcd.reporting.sentences import percent

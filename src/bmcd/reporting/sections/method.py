@@ -7,8 +7,8 @@ from typing import Any
 from sklearn.base import clone
 
 from bmcd import __version__, plots
+from bmcd.blend.blend import Blend
 from bmcd.clusters.matching import name_clusters
-from bmcd.models.blend import Blend
 from bmcd.models.bmcd import BMCD
 from bmcd.models.persistence import sampled_models
 from bmcd.models.tastes import Tastes
