@@ -14,6 +14,7 @@ from bmcd.clicks.log import Clicks
 from bmcd.errors import InputError, InputTypeError
 from bmcd.evaluation.intervals import bootstrap, percentiles
 from bmcd.evaluation.metrics import PerUser
+from bmcd.models.base import ProbabilityModel
 from bmcd.models.persistence import Model, sampled_models
 from bmcd.prediction.top_k import Lists
 
@@ -81,7 +82,7 @@ def read_models(model: Any) -> tuple[Model, tuple[str, str, Model] | None]:
         raise InputError(f"a report is about one model, or about two, the older first, not {len(model)}.")
     (before, old), (now, new) = model.items()
     for name, one in model.items():
-        if not isinstance(one, Model):
+        if not isinstance(one, ProbabilityModel):
             raise InputTypeError(f"{name!r} is {type(one).__name__}, but a report is about BMCD, Tastes or Blend.")
     if old.check_fitted().clicks_.n_users == 0:
         raise InputError(f"{before!r} was saved without the clicks it was fitted to: its lists are not known.")

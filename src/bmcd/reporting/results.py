@@ -18,6 +18,7 @@ from bmcd.errors import InputError, InputTypeError
 from bmcd.evaluation import Calibration, Comparison, Evaluation, Interval, ItemCounts, compare
 from bmcd.evaluation.compare import check_fitted_to
 from bmcd.evaluation.evaluate import count_popular
+from bmcd.models.base import ProbabilityModel
 from bmcd.models.bmcd import BMCD
 from bmcd.models.persistence import Model, sampled_models
 from bmcd.models.tastes import Tastes
@@ -274,7 +275,7 @@ def choose_cutoffs(calibration: Calibration, lists: Lists) -> tuple[tuple[Cutoff
 
 def _check_clicks(model: Model, train: Clicks | None, test: Clicks | None) -> Clicks:
     """Return the clicks to report on; refuse what no report can be made of."""
-    if not isinstance(model, Model):
+    if not isinstance(model, ProbabilityModel):
         raise InputTypeError(
             f"a report is about BMCD, Tastes or Blend, not {type(model).__name__}: pass it as a rival."
         )
