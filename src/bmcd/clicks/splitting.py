@@ -320,6 +320,8 @@ def _time_window(
     clicks: Clicks, cut: Any, length: Any, window: str, horizon: int, at: str, seed: list[int], repeats: bool
 ) -> Window:
     times = _needs_times(clicks, "a back-test by time")
+    second = np.timedelta64(1, "s")
+    label = as_text(cut.astype("datetime64[s]").astype("datetime64[us]") if length >= second else cut)
     before, inside = times < cut, (times >= cut) & (times < cut + length)
     train, _ = _known_before(clicks, before)
     new = inside if repeats else clicks.distinct.first & inside
@@ -333,8 +335,8 @@ def _time_window(
     rows = np.flatnonzero(n_new > 0)
     known, after = (_on_items_of(clicks.keep(m).of_users(rows), train) for m in (history, test))
     what = "a random moment of each user" if at == "moment" else "the cut"
-    split = f"up to {horizon} {_kind(repeats)} after {what} in the {window} from {as_text(cut)} on"
-    return Window(as_text(cut), train, known, after.as_test(split))
+    split = f"up to {horizon} {_kind(repeats)} after {what} in the {window} from {label} on"
+    return Window(label, train, known, after.as_test(split))
 
 
 def user_windows(
