@@ -171,7 +171,8 @@ def _encoded_numbers(column: pa.ChunkedArray) -> Coded:
     bounds = pc.min_max(values).as_py()
     low, high = bounds["min"], bounds["max"]
     if high - low < 4 * len(values) + 1000:  # a table of all numbers between is faster than hashing
-        found = Coded((values.to_numpy() - low).astype(np.int32), np.arange(low, high + 1))
+        codes = np.concatenate([(piece.to_numpy() - low).astype(np.int32) for piece in values.chunks])
+        found = Coded(codes, np.arange(low, high + 1))
     else:
         encoded = pa.concat_arrays(values.chunks).dictionary_encode()
         found = Coded(encoded.indices.to_numpy(), encoded.dictionary.to_numpy())
@@ -257,8 +258,9 @@ def by_appearance(column: Coded) -> Coded:
     (array([ 0, -1,  1,  0], dtype=int32), array([9, 7]))
     """
     codes, n_rows, n_ids = column.codes, len(column.codes), len(column.ids)
-    first = np.full(n_ids + 1, n_rows, np.int64)  # the last is for -1
-    first[codes[::-1]] = np.arange(n_rows)[::-1]
+    index = np.int32 if n_rows < 2**31 else np.int64
+    first = np.full(n_ids + 1, n_rows, index)  # the last is for -1
+    first[codes[::-1]] = np.arange(n_rows, dtype=index)[::-1]
     is_first = np.zeros(n_rows + 1, np.bool_)
     is_first[first[:-1]] = True
     order = codes[is_first[:-1]]

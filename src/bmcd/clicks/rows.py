@@ -179,6 +179,7 @@ def complete(rows: Rows) -> Rows:
         own |= {name: by_appearance(own[name]) for name in ("users", "items")}
         times = None if rows.times is None else rows.times[kept]
         rows = rows._replace(**own, times=times, untimed=None, kept=kept, n_dropped=n_gone)
+    pa.default_memory_pool().release_unused()  # what was parsed is no longer needed
     steps += [*_lookalikes(rows.users, "user"), *_lookalikes(rows.items, "item")]
     return rows._replace(steps=tuple(steps))
 

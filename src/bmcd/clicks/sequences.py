@@ -65,24 +65,27 @@ def in_time(
     by_time = None if (times[1:] >= times[:-1]).all() else _time_order(times)
     starts, order = grouped(user if by_time is None else user[by_time], n_users)
     order = order if by_time is None else by_time[order]
-    user, item, times = user[order], item[order], times[order]
+    item, times = item[order], times[order]
     sessions = None if sessions is None else sessions[order]
-    same = np.zeros(len(user) + 1, np.bool_)
-    same[1:-1] = (user[1:] == user[:-1]) & (times[1:] == times[:-1])
+    same = np.zeros(len(item) + 1, np.bool_)
+    np.equal(times[1:], times[:-1], out=same[1:-1])
+    same[starts] = False
     tied = np.flatnonzero(same[1:] | same[:-1])
-    repeated = np.zeros(len(user), np.bool_)
+    n_repeated = 0
     if tied.size:
-        keys = [id_ranks(items)[item[tied]], times[tied], user[tied]]
+        keys = [id_ranks(items)[item[tied]], times[tied], np.searchsorted(starts, tied, side="right")]
         within = tied[np.lexsort(keys if sessions is None else [sessions[tied], *keys])]
-        item[tied], order[tied] = item[within], order[within]
-        repeated[1:] = same[1:-1] & (item[1:] == item[:-1])
+        item[tied] = item[within]
+        repeated = same[:-1].copy()
+        repeated[1:] &= item[1:] == item[:-1]
+        n_repeated = int(repeated.sum())
         if sessions is not None:
-            sessions[tied] = sessions[within]
+            order, sessions = order.copy(), sessions.copy()
+            order[tied], sessions[tied] = order[within], sessions[within]
             changed = np.flatnonzero(repeated[1:] & (sessions[1:] != sessions[:-1])) + 1
             if changed.size:
                 raise SessionChangeError(int(max(order[changed[0] - 1], order[changed[0]])))
     found = Sequences(starts, item.astype(np.int32, copy=False), times, sessions)
-    n_repeated = int(repeated.sum())
     return (select(found, ~repeated) if n_repeated else found), n_repeated
 
 
@@ -194,16 +197,17 @@ def distinct_clicks(sequences: Sequences, n_items: int) -> DistinctClicks:
     new = np.ones(len(item), np.bool_)
     new[1:] = item[1:] != item[:-1]
     new[starts[:-1][np.diff(starts) > 0]] = True
-    pair, first = np.empty(len(item), np.int64), np.empty(len(item), np.bool_)
-    counts = np.cumsum(new)
-    pair[order], first[order] = counts - 1, new
+    counts = np.cumsum(new, dtype=index)
+    starts, item = np.append(index(0), counts)[starts], item[new]
+    pair, first = np.empty(len(new), np.int64), np.empty(len(new), np.bool_)
+    first[order] = new
+    counts -= 1
+    pair[order] = counts
     if outside:
         places = np.flatnonzero(sequences.items >= 0)
         inside_pair, inside_first = pair, first
         pair, first = np.full(n_clicks, -1, np.int64), np.zeros(n_clicks, np.bool_)
         pair[places], first[places] = inside_pair, inside_first
-    item = item[new]
-    starts = np.append(0, counts)[starts].astype(index)
     return DistinctClicks(
         sparse.csr_array((np.ones(len(item), np.bool_), item, starts), shape=(n_users, n_items)), pair, first
     )
