@@ -9,19 +9,15 @@ import typer
 
 from bmcd.cli.ids import as_known
 from bmcd.cli.log_files import (
-    Delimiter,
-    Encoding,
     IgnoreUnknown,
-    ItemColumn,
     Layout,
-    Missing,
-    MissingRows,
-    UserColumn,
+    with_layout,
 )
 from bmcd.cli.output import TABLES, check_output, console, print_json, say, write_frame
 from bmcd.errors import InputError
 
 
+@with_layout
 def evaluate(
     model: Annotated[Path, typer.Argument(help="A model file, written by bmcd fit.")],
     test: Annotated[Path, typer.Argument(help="Clicks it has not seen (csv, tsv, parquet), of the same users.")],
@@ -41,11 +37,7 @@ def evaluate(
         Path | None, typer.Option("--output", "-o", help="Write the measures to a .csv, .parquet or .json file.")
     ] = None,
     threads: Annotated[int | None, typer.Option(min=1, help="By default one for each core.")] = None,
-    user_column: UserColumn = "user",
-    item_column: ItemColumn = "item",
-    delimiter: Delimiter = None,
-    encoding: Encoding = None,
-    missing: MissingRows = Missing.error,
+    layout: Layout = Layout(),
     ignore_unknown: IgnoreUnknown = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
@@ -59,7 +51,6 @@ def evaluate(
     fitted = bmcd.load(model)
     if fitted.clicks_.n_users == 0:
         raise InputError("this model was saved without users (--no-clicks), so there is nobody to evaluate.")
-    layout = Layout(user_column, item_column, delimiter, encoding, missing)
     truth = as_known(layout.read_aloud(test), fitted.clicks_, ignore_unknown)
     found = bmcd.evaluate(fitted.recommend(k, n_threads=threads), fitted.clicks_, truth, k=k, n_popular=popular)
     cutoff = None

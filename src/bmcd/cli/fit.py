@@ -18,17 +18,12 @@ from bmcd.cli.fitted import facts, is_finished, refuse, remove_checkpoint, tell_
 from bmcd.cli.log_files import (
     DATA,
     AtLeast,
-    Delimiter,
-    Encoding,
-    ItemColumn,
     Layout,
-    Missing,
-    MissingRows,
     MostClicked,
     TextIds,
-    UserColumn,
     bundled,
     narrowed,
+    with_layout,
 )
 from bmcd.cli.names import Distance, ModelName, PartName, RankScale, SamplerName, Start
 from bmcd.cli.output import MODELS, check_output, complain, plain, print_json, say
@@ -41,6 +36,7 @@ if TYPE_CHECKING:
 MODEL, RUN = "Model", "Run"
 
 
+@with_layout
 def fit(
     clicks: Annotated[
         str,
@@ -49,8 +45,6 @@ def fit(
         ),
     ],
     output: Annotated[Path, typer.Option("--output", "-o", help="The model file to write: .bmcd")],
-    user_column: UserColumn = "user",
-    item_column: ItemColumn = "item",
     titles: Annotated[
         Path | None,
         typer.Option(
@@ -66,9 +60,7 @@ def fit(
     title_item_column: Annotated[
         str | None, typer.Option(rich_help_panel=DATA, help="The column of items in the file with the titles.")
     ] = None,
-    delimiter: Delimiter = None,
-    encoding: Encoding = None,
-    missing: MissingRows = Missing.error,
+    layout: Layout = Layout(),
     text_ids: TextIds = False,
     most_clicked: MostClicked = None,
     at_least: AtLeast = None,
@@ -226,7 +218,6 @@ def fit(
     import bmcd
     from bmcd.models.user_sample import some_users
 
-    layout = Layout(user_column, item_column, delimiter, encoding, missing)
     own = {"title_column": title_column} if titles is None else {"title": title_column}
     data = narrowed(
         _read(clicks, layout, titles, **own, title_item=title_item_column, text_ids=text_ids),

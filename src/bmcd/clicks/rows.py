@@ -92,6 +92,8 @@ def rows_of_text(table: TextTable, missing: Missing, text_ids: bool, order: Orde
     """Return the complete rows of a log that is a text file; ids become int64 where nothing is lost by it."""
     found: dict[str, list[pa.Array]] = {}
     reader = TimeReader(empty=Message("the time is empty. ", how_to_drop("a time")) if missing == "error" else None)
+    problems: list[tuple[int, str, str]] = []
+    times = untimed = later = None
     try:
         for piece in table.pieces():
             for which, texts in piece.items():
@@ -99,30 +101,34 @@ def rows_of_text(table: TextTable, missing: Missing, text_ids: bool, order: Orde
                     reader.read(texts)
                 else:
                     found.setdefault(which, []).append(texts)
-        times, untimed = clocked(*reader.times()) if "time_column" in table.wanted else (None, None)
+        if "time_column" in table.wanted:
+            times, untimed = clocked(*reader.times())
     except BadTimeError as error:
-        raise table.error(error.reason, error.place, "time_column") from None
+        problems.append((error.place, "time_column", error.reason))
+    except ClicksError as error:
+        if not found:
+            raise
+        later = error  # the rows before it may have something wrong too
 
-    def coded(which: str, whole: bool = False) -> Coded | None:
+    def coded(which: str, whole: bool = False, needed: str = "") -> Coded | None:
         if which not in table.wanted:
             return None
-        return encode_text(pa.chunked_array(found.pop(which, []), pa.string()), whole)  # each is freed when encoded
+        own = encode_text(pa.chunked_array(found.pop(which, []), pa.string()), whole)  # the text is freed here
+        if needed and missing == "error" and (lacks := own.codes < 0).any():
+            what = f"{table.wanted[which]} id" if needed != "a session" else "session"
+            advice = how_to_drop() if needed != "a session" else how_to_drop(needed)
+            problems.append((int(lacks.argmax()), which, Message(f"the {what} is empty. ", advice)))
+        return own
 
-    users, items = coded("user", not text_ids), coded("item", not text_ids)
-    titles, sessions = coded("title_column"), coded("session_column")
+    users, items = coded("user", not text_ids, "a user"), coded("item", not text_ids, "an item")
+    titles, sessions = coded("title_column"), coded("session_column", needed="a session")
+    if problems:
+        row, which, reason = min(problems, key=lambda problem: problem[0])
+        raise table.error(reason, row, which) from None
+    if later is not None:
+        raise later
     assert users is not None
     assert items is not None
-    if missing == "error":
-        needed = (("user", users, None), ("item", items, None), ("session_column", sessions, "a session"))
-        lacks = [
-            (int(lack.argmax()), place, which, what)
-            for place, (which, column, what) in enumerate(needed)
-            if column is not None and (lack := column.codes < 0).any()
-        ]
-        if lacks:
-            row, _, which, what = min(lacks)
-            said = f"the {table.wanted[which]} id is empty. " if what is None else "the session is empty. "
-            raise table.error(Message(said, how_to_drop() if what is None else how_to_drop(what)), row, which)
     source: Order | None = order if times is None else "time"
     rows = complete(Rows(users, items, times, untimed, titles, sessions, source))
     return rows if text_ids else rows._replace(users=whole_texts(rows.users), items=whole_texts(rows.items))

@@ -121,9 +121,19 @@ class TextTable:
 
     def _slow_pieces(self, blocks: Iterable[bytes], first: int) -> Iterator[dict[str, pa.Array]]:
         rows = self._slow_rows(blocks, first)
-        while piece := [row for _, row in islice(rows, PIECE)]:
+        error: ClicksError | None = None
+        while error is None:
+            piece = []
+            try:
+                piece.extend(row for _, row in islice(rows, PIECE))
+            except ClicksError as found:  # the rows before it come first
+                error = found
+            if not piece:
+                break
             columns = [pa.array([row[place] for row in piece], pa.string()) for place in self.positions]
             yield dict(zip(self.wanted, columns, strict=True))
+        if error is not None:
+            raise error
 
     def _slow_rows(self, blocks: Iterable[bytes], first: int) -> Iterator[tuple[int, list[str]]]:
         start = first
