@@ -143,11 +143,9 @@ def _encoded(column: Any, name: str) -> Coded:
         kind = column.type
     if pa.types.is_integer(kind) and (kind != pa.uint64() or (pc.max(column).as_py() or 0) < 2**63):
         return _encoded_numbers(column)
-    if pa.types.is_dictionary(kind):
-        if not pa.types.is_string(kind.value_type):
-            return _encoded(column.cast(kind.value_type), name)
-        pieces = column.unify_dictionaries().chunks
-    elif is_text or pa.types.is_floating(kind) or kind == pa.uint64():
+    if pa.types.is_dictionary(kind):  # others may have values twice, missing or unused
+        return _encoded(column.cast(kind.value_type), name)
+    if is_text or pa.types.is_floating(kind) or kind == pa.uint64():
         # One array is encoded in half the time of many; text beyond 2 GiB does not fit into one.
         own = column.cast(pa.large_string()) if is_text and column.nbytes >= 2**31 else column
         encoded = own.combine_chunks().dictionary_encode()
@@ -156,11 +154,8 @@ def _encoded(column: Any, name: str) -> Coded:
         return _encoded(column.to_pandas().astype(object).to_numpy(), name)
     if not pieces:
         return Coded(np.empty(0, np.int32), np.empty(0, np.int64))
-    codes = np.concatenate([piece.indices.cast(pa.int32()).fill_null(-1).to_numpy() for piece in pieces])
-    ids = pieces[0].dictionary.to_pylist()
-    found = Coded(codes, objects(ids))
-    # Dictionaries that others made may have values twice, none at all, and values that do not occur.
-    return by_appearance(_merged(found, ids)) if pa.types.is_dictionary(kind) else found
+    codes = np.concatenate([piece.indices.fill_null(-1).to_numpy() for piece in pieces])
+    return Coded(codes, objects(pieces[0].dictionary.to_pylist()))
 
 
 def _encoded_numbers(column: pa.ChunkedArray) -> Coded:
@@ -233,14 +228,10 @@ def strip(column: Coded) -> Coded:
         return column
     texts = [value.strip() if isinstance(value, str) else value for value in column.ids]
     changed = tuple(old for old, new in zip(column.ids, texts, strict=True) if old is not new and old != new)
-    return _merged(column, texts)._replace(stripped=changed) if changed else column
-
-
-def _merged(column: Coded, texts: list[Any]) -> Coded:
-    """Replace ids by others, of which some may be equal; None is no id."""
-    code = {value: number for number, value in enumerate(dict.fromkeys(text for text in texts if text is not None))}
-    codes = np.array([*(code.get(text, -1) for text in texts), -1], np.int32)[column.codes]
-    return Coded(codes, objects(list(code)))
+    if not changed:
+        return column
+    code = {value: number for number, value in enumerate(dict.fromkeys(texts))}
+    return Coded(np.array([*map(code.get, texts), -1], np.int32)[column.codes], objects(list(code)), changed)
 
 
 def _without(column: Coded, blank: NDArray[Any]) -> Coded:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
 from typing import Any, NamedTuple
@@ -64,7 +65,10 @@ class TextTable:
         blocks = self._after_header()
         rest, first = b"", 1
         for line, block in blocks:
-            first = first if rest else line
+            if not rest:
+                if not block.strip():
+                    continue
+                first = line
             data = rest + block
             end = _end_of_rows(data, self.mark)
             if end is None or len(data) - end > CHUNK:
@@ -110,8 +114,12 @@ class TextTable:
                 arrow_csv.ParseOptions(delimiter=self.mark, newlines_in_values=b'"' in data),
                 arrow_csv.ConvertOptions(column_types=dict.fromkeys(wanted, pa.string()), include_columns=wanted),
             )
-        except pa.ArrowInvalid:  # such as a row with too few fields, or with blanks only
-            return None
+        except pa.ArrowInvalid:  # such as a row with too few fields, or a line of spaces
+            if b'"' in data:
+                return None
+            blank = "".join(set(" \t\r") - {self.mark}).encode()
+            without = re.sub(rb"(?m)^[%s]+\n" % blank, b"", data)
+            return self._parsed(without) if len(without) < len(data) else None
         columns = [table[name].combine_chunks() for name in wanted]
         if len(data) > csv.field_size_limit():
             longest = [pc.max(pc.binary_length(column)).as_py() or 0 for column in columns]
@@ -125,7 +133,8 @@ class TextTable:
         while error is None:
             piece = []
             try:
-                piece.extend(row for _, row in islice(rows, PIECE))
+                for _, row in islice(rows, PIECE):
+                    piece.append(row)  # noqa: PERF402 (an error must leave the rows before it)
             except ClicksError as found:  # the rows before it come first
                 error = found
             if not piece:
