@@ -86,7 +86,10 @@ def test_floats_of_whole_numbers_become_integers(require, tmp_path):
         ([True, False, True], [True, False]),
         ([("a", 1), ("a", 2), ("a", 1)], [("a", 1), ("a", 2)]),
         ([1, "1", 1], [1, "1"]),
-        (pd.to_datetime(["2026-01-02", "2026-01-01", "2026-01-02"]), list(pd.to_datetime(["2026-01-02", "2026-01-01"]))),
+        (
+            pd.to_datetime(["2026-01-02", "2026-01-01", "2026-01-02"]),
+            list(pd.to_datetime(["2026-01-02", "2026-01-01"])),
+        ),
         ([2**70, 1, 2**70], [2**70, 1]),
         (np.array([2**64 - 1, 1, 2**64 - 1], np.uint64), [2**64 - 1, 1]),
         (np.array([200, 1, 200], np.uint8), [200, 1]),
@@ -116,7 +119,9 @@ def test_arrow_dictionaries_made_by_others():
     assert coded.codes.tolist() == [0, 1, -1, 2, 2, -1] * 2
 
 
-texts = st.sampled_from(["", " ", "7", "07", "-0", "-7", " 7", "0x1F", "31", "+7", "1_0", "٧", "9" * 19, "8" * 25, "a"])
+texts = st.sampled_from(
+    ["", " ", "7", "07", "-0", "-7", " 7", "0x1F", "31", "+7", "1_0", "٧", "9" * 19, "8" * 25, "a"]
+)
 
 
 @given(st.lists(texts, min_size=1, max_size=8), st.integers(1, 8))
@@ -135,7 +140,14 @@ def test_text_ids_are_encoded_like_a_dict(values, at):
 
 def test_ids_that_look_the_same_are_kept_apart_with_a_note(tmp_path):
     composed, decomposed = unicodedata.normalize("NFC", "zoé"), unicodedata.normalize("NFD", "zoé")
-    rows = [(composed, "a"), (decomposed, "a"), ("ann", "a\u200b"), ("\u00adann", "a"), ("bob\ufeff", "b"), ("é", "b")]
+    rows = [
+        (composed, "a"),
+        (decomposed, "a"),
+        ("ann", "a\u200b"),
+        ("\u00adann", "a"),
+        ("bob\ufeff", "b"),
+        ("é", "b"),
+    ]
     frame = pd.DataFrame(rows, columns=["user", "item"])
     frame.to_csv(tmp_path / "log.csv", index=False)
     for clicks in (Clicks.from_frame(frame), read_clicks(tmp_path / "log.csv")):

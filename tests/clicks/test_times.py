@@ -128,7 +128,11 @@ def test_what_is_no_time_is_named_by_its_line(write, monkeypatch, chunk):
         ("1\nbob,7,inf\n", 4, "the time 'inf' is not a number"),
         ("1\nbob,7,\u0661\n", 4, "the time '\u0661' is not a number"),
         ("2024-01-01\nbob,7,2024-02-30\n", 4, "the time '2024-02-30' cannot be read"),
-        ("1700000000\nbob,7,1700000000000\n", 4, "would be milliseconds since 1970, but 1700000000 before it is sec"),
+        (
+            "1700000000\nbob,7,1700000000000\n",
+            4,
+            "would be milliseconds since 1970, but 1700000000 before it is sec",
+        ),
         ("1700000000\nbob,7,0\n", 4, "the time 0 would be a number without a clock, but 1700000000 before it"),
         ("2024-01-01\nbob,7, \nbob,8,x\n", 4, "the time is empty. Every row needs a time. Leave out those without"),
         ("2024-13-01\n", 2, "the time '2024-13-01' cannot be read"),
@@ -295,7 +299,11 @@ def test_times_that_give_order_but_no_clock():
 @pytest.mark.parametrize(
     ("when", "row", "said"),
     [
-        ([1_700_000_000, 1_700_000_000_000], 1, "the time 1700000000000 would be milliseconds since 1970, but 17000"),
+        (
+            [1_700_000_000, 1_700_000_000_000],
+            1,
+            "the time 1700000000000 would be milliseconds since 1970, but 17000",
+        ),
         ([5, 1_700_000_000], 1, "would be seconds since 1970, but 5 before it is a number without a clock"),
         ([1.7e9, np.inf], 1, "the time inf cannot be read"),
         ([1.7e9, -1.7e12], 1, "would be milliseconds since 1970"),
@@ -380,7 +388,9 @@ def test_a_session_that_changes_within_a_click(write, head):
 
 def test_a_row_without_a_session(write):
     path = write("log.csv", "user,item,visit\nann,a,x\nann,b, \n")
-    with pytest.raises(ClicksError, match=r"line 3, column 3 \(visit\): the session is empty. Every row needs a ses"):
+    with pytest.raises(
+        ClicksError, match=r"line 3, column 3 \(visit\): the session is empty. Every row needs a ses"
+    ):
         read_clicks(path, session_column="visit", order="rows")
     clicks = read_clicks(path, session_column="visit", order="rows", missing="drop")
     assert clicks.history == ("dropped 1 of 2 rows: 1 without a session",)

@@ -44,11 +44,18 @@ MostClicked = Annotated[
     typer.Option("--most-clicked", rich_help_panel=DATA, min=1, help="Keep this number of the most clicked items."),
 ]
 AtLeast = Annotated[
-    int | None, typer.Option("--at-least", rich_help_panel=DATA, min=1, help="Then keep users with at least this number of clicks.")
+    int | None,
+    typer.Option(
+        "--at-least", rich_help_panel=DATA, min=1, help="Then keep users with at least this number of clicks."
+    ),
 ]
 IgnoreUnknown = Annotated[
     bool,
-    typer.Option("--ignore-unknown", rich_help_panel=DATA, help="Leave out clicks on items, and users, that the model does not know."),
+    typer.Option(
+        "--ignore-unknown",
+        rich_help_panel=DATA,
+        help="Leave out clicks on items, and users, that the model does not know.",
+    ),
 ]
 
 

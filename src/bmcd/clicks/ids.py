@@ -204,7 +204,9 @@ def _plain_numbers(column: pa.ChunkedArray) -> Coded | None:
     except pa.ArrowInvalid:
         return None
     # Arrow also reads 007, -0 and 0x1F. The first two are longer than the number written down.
-    if len(numbers) == 0 or any(b"x" in (data := chunk.buffers()[2].to_pybytes()) or b"X" in data for chunk in column.chunks):
+    if len(numbers) == 0 or any(
+        b"x" in (data := chunk.buffers()[2].to_pybytes()) or b"X" in data for chunk in column.chunks
+    ):
         return None
     coded = _encoded_numbers(numbers)
     lengths = pc.binary_length(pa.array(coded.ids).cast(pa.string())).to_numpy()

@@ -178,9 +178,7 @@ def read_parquet(file: str, names: Names) -> Any:
         except ClicksError:
             raise
         except Exception as error:  # damaged files make pyarrow raise errors of many kinds
-            raise ClicksError(
-                f"not a valid parquet file ({str(error)[:200]}). Export it again."
-            ) from error
+            raise ClicksError(f"not a valid parquet file ({str(error)[:200]}). Export it again.") from error
 
 
 def usual_delimiter(file: str, given: str | None) -> str | None:

@@ -118,7 +118,7 @@ class TextTable:
             if b'"' in data:
                 return None
             blank = "".join(set(" \t\r") - {self.mark}).encode()
-            without = re.sub(rb"(?m)^[%s]+\n" % blank, b"", data)
+            without = re.sub(rb"(?m)^(?:[%s]*+\n)++" % blank, b"", data)
             return self._parsed(without) if len(without) < len(data) else None
         columns = [table[name].combine_chunks() for name in wanted]
         if len(data) > csv.field_size_limit():

@@ -79,7 +79,9 @@ class TimeReader:
 
     def _numbers(self, texts: list[str]) -> pa.Array:
         values = [_number(text) if text else None for text in texts]
-        bad = next((i for i, (text, value) in enumerate(zip(texts, values, strict=True)) if text and value is None), -1)
+        bad = next(
+            (i for i, (text, value) in enumerate(zip(texts, values, strict=True)) if text and value is None), -1
+        )
         if bad >= 0:
             reason = f"the time {shown(texts[bad])} is not a number, as those before it are. {FORMS}."
             raise BadTimeError(self.n + bad, reason)
@@ -173,7 +175,12 @@ def times_of_column(values: Any, name: str) -> tuple[NDArray[Any], NDArray[np.bo
         return (counts * factor if factor > 1 else counts).view("datetime64[us]"), untimed
     if pa.types.is_integer(kind) and (kind != pa.uint64() or (pc.max(column).as_py() or 0) < 2**63):
         return column.cast(pa.int64()).fill_null(0).to_numpy(), _nulls(column)
-    if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind) or pa.types.is_null(kind):
+    if (
+        pa.types.is_integer(kind)
+        or pa.types.is_floating(kind)
+        or pa.types.is_decimal(kind)
+        or pa.types.is_null(kind)
+    ):
         floats = column.cast(pa.float64())
         floats = pc.if_else(pc.is_nan(floats), pa.scalar(None, pa.float64()), floats)
         times, untimed = floats.fill_null(0.0).to_numpy(), _nulls(floats)
