@@ -1,4 +1,4 @@
-"""The fast way of reading text files gives what the slow one gives, and files that would fill memory are refused."""
+"""The fast way of reading text files gives what the slow one gives; files that would fill memory are refused."""
 
 import gzip
 import tracemalloc

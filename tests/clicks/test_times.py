@@ -353,7 +353,7 @@ def test_where_the_order_comes_from(write):
             read(order="rows", time_column="time")
         with pytest.raises(ClicksError, match="order must be 'time', 'rows' or 'none', not 'random'"):
             read(order="random")
-    with pytest.raises(ClicksError, match="order='time' needs a column of times. Name it: time_column='...'"):
+    with pytest.raises(ClicksError, match=r"order='time' needs a column of times. Name it: time_column='...'"):
         read_clicks(write("none.csv", "user,item\nann,b\n"), order="time")
 
 

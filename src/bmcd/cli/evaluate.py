@@ -9,6 +9,7 @@ import typer
 
 from bmcd.cli.ids import as_known
 from bmcd.cli.log_files import (
+    USUAL,
     IgnoreUnknown,
     Layout,
     with_layout,
@@ -37,7 +38,7 @@ def evaluate(
         Path | None, typer.Option("--output", "-o", help="Write the measures to a .csv, .parquet or .json file.")
     ] = None,
     threads: Annotated[int | None, typer.Option(min=1, help="By default one for each core.")] = None,
-    layout: Layout = Layout(),
+    layout: Layout = USUAL,
     ignore_unknown: IgnoreUnknown = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:

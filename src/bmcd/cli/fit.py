@@ -17,6 +17,7 @@ from bmcd.cli.finishing import held_back
 from bmcd.cli.fitted import facts, is_finished, refuse, remove_checkpoint, tell_fitted
 from bmcd.cli.log_files import (
     DATA,
+    USUAL,
     AtLeast,
     Layout,
     MostClicked,
@@ -60,7 +61,7 @@ def fit(
     title_item_column: Annotated[
         str | None, typer.Option(rich_help_panel=DATA, help="The column of items in the file with the titles.")
     ] = None,
-    layout: Layout = Layout(),
+    layout: Layout = USUAL,
     text_ids: TextIds = False,
     most_clicked: MostClicked = None,
     at_least: AtLeast = None,

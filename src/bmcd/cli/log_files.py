@@ -60,7 +60,7 @@ IgnoreUnknown = Annotated[
 
 
 class Layout(NamedTuple):
-    """How a file of clicks is written; every field is an option of the commands that read one (see `with_layout`)."""
+    """How a file of clicks is written; every field is an option of commands that read one (see `with_layout`)."""
 
     user_column: Annotated[str, _option("--user-column", "The column with the users.")] = "user"
     item_column: Annotated[str, _option("--item-column", "The column with the items.")] = "item"
@@ -126,6 +126,9 @@ class Layout(NamedTuple):
         for step in clicks.history:
             complain(f"{file}: {step}.", "note: ")
         return clicks
+
+
+USUAL = Layout()
 
 
 def with_layout(command: Callable[..., None]) -> Callable[..., None]:

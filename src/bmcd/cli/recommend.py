@@ -11,6 +11,7 @@ import typer
 
 from bmcd.cli.ids import ids_in, ids_of_file, own_ids
 from bmcd.cli.log_files import (
+    USUAL,
     IgnoreUnknown,
     Layout,
     with_layout,
@@ -63,7 +64,7 @@ def recommend(
         ),
     ] = None,
     threads: Annotated[int | None, typer.Option(min=1, help="By default one for each core.")] = None,
-    layout: Layout = Layout(),
+    layout: Layout = USUAL,
     ignore_unknown: IgnoreUnknown = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object, with all users.")] = False,
 ) -> None:

@@ -9,6 +9,7 @@ import typer
 
 from bmcd.cli.ids import as_known, ids_in, own_ids
 from bmcd.cli.log_files import (
+    USUAL,
     IgnoreUnknown,
     Layout,
     with_layout,
@@ -48,7 +49,7 @@ def report(
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="The seed of the other methods and the intervals.")] = 0,
     threads: Annotated[int | None, typer.Option(min=1, help="By default one for each core.")] = None,
-    layout: Layout = Layout(),
+    layout: Layout = USUAL,
     ignore_unknown: IgnoreUnknown = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:

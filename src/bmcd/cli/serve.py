@@ -14,6 +14,7 @@ import typer
 
 from bmcd.cli.ids import as_known
 from bmcd.cli.log_files import (
+    USUAL,
     IgnoreUnknown,
     Layout,
     with_layout,
@@ -64,7 +65,7 @@ def serve(
     grace: Annotated[
         int, typer.Option(min=1, rich_help_panel=LIMITS, help="Seconds in which it ends after SIGTERM.")
     ] = 20,
-    layout: Layout = Layout(),
+    layout: Layout = USUAL,
     ignore_unknown: IgnoreUnknown = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print address and model as one JSON object.")] = False,
 ) -> None:

@@ -11,6 +11,7 @@ import typer
 
 from bmcd.cli.log_files import (
     DATA,
+    USUAL,
     AtLeast,
     Layout,
     MostClicked,
@@ -61,7 +62,7 @@ def split(
     title_column: Annotated[
         str | None, typer.Option(rich_help_panel=DATA, help="A column of titles, which are kept.")
     ] = None,
-    layout: Layout = Layout(),
+    layout: Layout = USUAL,
     text_ids: TextIds = False,
     most_clicked: MostClicked = None,
     at_least: AtLeast = None,

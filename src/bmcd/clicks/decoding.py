@@ -1,4 +1,4 @@
-"""Text files as blocks of whole lines: plain or gzip, in any encoding, with the place of bytes that are not text."""
+"""Text files as blocks of whole lines: plain or gzip, in any encoding, with the place of what is not text."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ import numpy as np
 
 from bmcd.errors import ClicksError, Message, Option
 
-# How many bytes are read at a time, and the longest line, row and run of blank lines: text without line ends or rows
-# must not fill the memory.
+# How many bytes are read at a time, and the longest line, row and run of blank lines: text without line ends or
+# rows must not fill the memory.
 CHUNK = 1 << 20
 # The longer ones first: that of UTF-32 begins with that of UTF-16.
 MARKS = {
@@ -33,8 +33,8 @@ DELIMITERS = ",;\t|"
 class TextFile:
     """A text file whose encoding is that of its byte-order mark, or else the one given, or else UTF-8.
 
-    `delimiter` is used only for the column in errors; until it is known, the most frequent one is taken. `by_mark` is
-    the encoding that the byte-order mark shows, once it is read.
+    `delimiter` is used only for the column in errors; until it is known, the most frequent one is taken.
+    `by_mark` is the encoding that the byte-order mark shows, once it is read.
     """
 
     def __init__(self, file: str, encoding: str | None = None, delimiter: str | None = None) -> None:

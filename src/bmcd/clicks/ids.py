@@ -91,8 +91,10 @@ def encode_text(column: pa.ChunkedArray, whole: bool) -> Coded:
 def whole_texts(column: Coded) -> Coded:
     """Turn text ids into int64 if every one is a whole number in its plain form.
 
-    >>> whole_texts(Coded(np.array([0, 1]), objects(["7", "-9"]))).ids, whole_texts(Coded(np.array([0]), objects(["07"]))).ids
-    (array([ 7, -9]), array(['07'], dtype=object))
+    >>> whole_texts(Coded(np.array([0, 1]), objects(["7", "-9"]))).ids
+    array([ 7, -9])
+    >>> whole_texts(Coded(np.array([0, 1]), objects(["7", "09"]))).ids
+    array(['7', '09'], dtype=object)
     """
     if column.ids.dtype == object and len(column.ids) and all(map(WHOLE.fullmatch, column.ids)):
         values = list(map(int, column.ids))
@@ -189,9 +191,9 @@ def _whole_floats(column: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
     largest = values[np.abs(values).argmax()]
     if abs(largest) >= 2**53:
         raise ClicksError(
-            f"the {name} ids are floating-point numbers such as {largest:.0f}. From 2**53 on these do not hold every "
-            "integer, so different ids may have become one. Read the column as integers (in pandas: dtype 'Int64') or "
-            "as text.",
+            f"the {name} ids are floating-point numbers such as {largest:.0f}. From 2**53 on these do not hold "
+            "every integer, so different ids may have become one. Read the column as integers (in pandas: dtype "
+            "'Int64') or as text.",
             column=name,
         )
     return column.cast(pa.int64())

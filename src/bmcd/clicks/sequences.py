@@ -44,7 +44,7 @@ def grouped(codes: NDArray[Any], n_groups: int) -> tuple[Ints, Ints]:
         return np.zeros(n_groups + 1, np.int64), np.empty(0, np.int64)
     # SciPy's conversion of rows to columns is a counting sort, ten times as fast as a stable argsort.
     index = np.int32 if max(n, n_groups) < 2**31 - 1 else np.int64
-    parts = (np.ones(n, np.bool_), codes.astype(index, copy=False), np.arange(n + 1, dtype=index))
+    parts: Any = (np.ones(n, np.bool_), codes.astype(index, copy=False), np.arange(n + 1, dtype=index))
     table: Any = sparse.csr_array(parts, shape=(n, n_groups)).tocsc()
     return table.indptr.astype(np.int64), table.indices
 
@@ -116,7 +116,7 @@ def _time_order(times: NDArray[Any]) -> Ints:
 
 
 def renumbered(codes: NDArray[Any], ids: NDArray[Any], times: Any) -> tuple[NDArray[np.int32], NDArray[Any]]:
-    """Return the codes of users or items numbered by their first click, and their ids; those at the same time by id.
+    """Return the codes of users or items numbered by first click, and their ids; those at the same time by id.
 
     >>> codes, ids = renumbered(np.array([0, 1, 0]), np.array([7, 8]), np.array([3, 2, 1]))
     >>> codes.tolist(), ids.tolist()
@@ -190,14 +190,14 @@ def distinct_clicks(sequences: Sequences, n_items: int) -> DistinctClicks:
     outside = bool((sequences.items < 0).any())
     inside = select(sequences, sequences.items >= 0) if outside else sequences
     index = np.int32 if max(n_clicks, n_items) < 2**31 - 1 else np.int64
-    parts = (np.arange(len(inside.items), dtype=index), inside.items, inside.starts.astype(index))
+    parts: Any = (np.arange(len(inside.items), dtype=index), inside.items, inside.starts.astype(index))
     # To columns and back: two counting sorts that keep a user's clicks on an item in order.
     table: Any = sparse.csr_array(parts, shape=(n_users, n_items)).tocsc().tocsr()
     order, item, starts = table.data, table.indices, table.indptr
     new = np.ones(len(item), np.bool_)
     new[1:] = item[1:] != item[:-1]
     new[starts[:-1][np.diff(starts) > 0]] = True
-    counts = np.cumsum(new, dtype=index)
+    counts: Any = np.cumsum(new, dtype=index)
     starts, item = np.append(index(0), counts)[starts], item[new]
     pair, first = np.empty(len(new), np.int64), np.empty(len(new), np.bool_)
     first[order] = new

@@ -1,7 +1,7 @@
 """Columns of csv and tsv files: parsed by pyarrow in blocks of whole rows; what it cannot parse, row by row.
 
-Both ways give the same fields. The second one is slow but knows on which line each row begins. It reads a block that
-pyarrow refuses, everything from the first block whose quotes are unusual, and the file again when a value is wrong.
+Both ways give the same fields. The second one is slow but knows on which line each row begins. It reads a block
+that pyarrow refuses, everything from the first block with unusual quotes, and the file again when a value is wrong.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ CSV_ERRORS = {
 class TextTable:
     """Some columns of a text file.
 
-    `names` takes the header and returns the columns wanted, by the argument that names each. `usual` is the delimiter
-    that the extension implies; another is used if it is given, or if the header shows that it is meant. Once the
-    header is read, `wanted` and `positions` have the columns, and `steps` what was found out.
+    `names` takes the header and returns the columns wanted, by the argument that names each. `usual` is the
+    delimiter that the extension implies; another is used if it is given, or if the header shows it. Once the header
+    is read, `wanted` and `positions` have the columns, and `steps` what was found out.
     """
 
     def __init__(
@@ -134,7 +134,7 @@ class TextTable:
             piece = []
             try:
                 for _, row in islice(rows, PIECE):
-                    piece.append(row)  # noqa: PERF402 (an error must leave the rows before it)
+                    piece.append(row)
             except ClicksError as found:  # the rows before it come first
                 error = found
             if not piece:
@@ -222,8 +222,8 @@ class TextTable:
 def _end_of_rows(data: bytes, mark: str) -> int | None:
     """Return where the last whole row of some lines ends; None if quotes or carriage returns are unusual.
 
-    Quotes are usual if each one either begins or ends a field or is doubled inside one. Then a row ends at a line end
-    with an even number of quotes before it.
+    Quotes are usual if each one begins or ends a field or is doubled inside one. Then a row ends at a line end with
+    an even number of quotes before it.
 
     >>> _end_of_rows(b'a,"b"\\n', ","), _end_of_rows(b'a,b\\n"c\\n', ","), _end_of_rows(b'5",b\\n', ",")
     (6, 4, None)

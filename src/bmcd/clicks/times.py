@@ -115,7 +115,7 @@ class TimeReader:
 
 
 def _parsed(texts: pa.Array, kind: str) -> pa.Array:
-    """Return numbers, or dates as microseconds, as pyarrow parses them; `ArrowInvalid` if any needs a closer look."""
+    """Return numbers, or dates in microseconds, as pyarrow parses them; `ArrowInvalid` if it cannot parse all."""
     if kind == "number":
         data = texts.buffers()[2]
         # Arrow also reads 0x1F.
@@ -150,7 +150,7 @@ def _number(text: str) -> float | int | None:
 
 
 def times_of_column(values: Any, name: str) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
-    """Return the times of an Arrow or pandas column, and where there is none; an error where they cannot be read."""
+    """Return the times of an Arrow or pandas column, and where there is none (None: nowhere)."""
     column = arrow_column(values)
     if isinstance(column, np.ndarray):
         return _times_of_objects(column, name)
@@ -283,7 +283,7 @@ def read_time(value: Any, clock: bool) -> Any:
     if isinstance(value, bool) or value is None:
         raise InputError(f"the time {shown(value)} cannot be read. {FORMS}.")
     if isinstance(value, int | float | np.integer | np.floating):
-        if not np.isfinite(value) or abs(value) >= 2**63:
+        if not abs(float(value)) < 2**63:
             raise InputError(f"the time {shown(value)} cannot be read. {FORMS}.")
         found = to_clock(np.array([value]))
         if (found.dtype.kind == "M") == clock:
