@@ -1,6 +1,6 @@
 """CPU time and peak memory of read_clicks against pyarrow and pandas: `python benchmarks/reading.py [rows] [file]`.
 
-The log is simulated, timed and not sorted, unless a file (user, item, time) is given. Each measurement is a process.
+The log is simulated, timed and not sorted, unless a file (user, item, time) is given. Each run is a process.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def main() -> None:
                 command = [sys.executable, "-c", PROBE, how, str(file)]
                 runs = [subprocess.run(command, capture_output=True, text=True, check=True) for _ in range(3)]
                 seconds, peak, table = (
-                    min(column) for column in zip(*(map(float, r.stdout.split()) for r in runs))
+                    min(column) for column in zip(*(map(float, r.stdout.split()) for r in runs), strict=True))
                 )
                 shown = f"{table:.0f}" if table else ""
                 print(f"| {file.name} | {how} | {seconds:.2f} | {peak:.0f} | {shown} |", flush=True)
