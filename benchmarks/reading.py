@@ -66,9 +66,8 @@ def main() -> None:
             for how in ("bmcd", "pyarrow", "pandas"):
                 command = [sys.executable, "-c", PROBE, how, str(file)]
                 runs = [subprocess.run(command, capture_output=True, text=True, check=True) for _ in range(3)]
-                seconds, peak, table = (
-                    min(column) for column in zip(*(map(float, r.stdout.split()) for r in runs), strict=True))
-                )
+                columns = zip(*(map(float, run.stdout.split()) for run in runs), strict=True)
+                seconds, peak, table = (min(column) for column in columns)
                 shown = f"{table:.0f}" if table else ""
                 print(f"| {file.name} | {how} | {seconds:.2f} | {peak:.0f} | {shown} |", flush=True)
 
