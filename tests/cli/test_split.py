@@ -221,3 +221,33 @@ def test_the_names_of_options_are_there():
     for name in ("fit", "split", "recommend", "evaluate", "report"):
         own = {option for param in commands[name].params for option in param.opts}
         assert {"--delimiter", "--encoding", "--missing", "--user-column", "--item-column"} <= own
+
+
+def test_order_and_sessions_are_options_of_every_command_that_reads_a_log(run, folder, capsys):
+    rows = [
+        ("ann", "a", 5, "x"),
+        ("ann", "b", 3, "x"),
+        ("ann", "c", 9, "y"),
+        ("bob", "a", 1, "z"),
+        ("bob", "c", 2, "z"),
+    ]
+    log = folder / "ordered.csv"
+    log.write_text("user,item,time,visit\n" + "".join(f"{u},{i},{t},{v}\n" for u, i, t, v in rows))
+    train, test = folder / "first.csv", folder / "last.csv"
+    for options, last in (
+        ((), {"c"}),
+        (("--time-column", "time"), {"c"}),
+        (("--order", "rows"), {"c"}),
+        (("--order", "rows", "--item-column", "time"), {"9", "2"}),
+        (("--session-column", "visit", "--session-gap", "10s"), {"c"}),
+    ):
+        run("split", log, "--train", train, "--test", test, "-k", 1, "--by", "time", *options)
+        assert {line.split(",")[1] for line in test.read_text().splitlines()[1:]} == last
+    from typer.main import get_command
+
+    from bmcd.cli import app
+
+    wanted = {"--time-column", "--order", "--session-column", "--session-gap", "--user-column", "--delimiter"}
+    for name in ("split", "fit", "evaluate", "recommend", "report", "serve"):
+        options = {option for param in get_command(app).commands[name].params for option in param.opts}
+        assert wanted <= options, name

@@ -235,7 +235,7 @@ def test_damaged_gzip(write):
     error = refused(write("cut.csv.gz", packed[: len(packed) // 2]), "the file is damaged or cut off")
     assert 10_000 < int(str(error).split("; ")[1].split()[0]) < 40_000
     refused(write("end.csv.gz", packed[:-4]), "lines were readable")
-    refused(write("trailing.csv.gz", packed + b"garbage"), "50001 lines were readable. Get it anew.")
+    refused(write("trailing.csv.gz", packed + b"garbage"), "50001 lines were readable. Get it again.")
     refused(write("crc.csv.gz", packed[:-8] + b"12345678"), "50001 lines were readable")
     refused(write("head.csv.gz", packed[:5]), "0 lines were readable")
     middle = len(packed) // 2
@@ -247,8 +247,8 @@ def test_damaged_gzip(write):
 def test_what_is_wrong_with_a_parquet_file(write):
     data = parquet(FRAME)
     for broken in (b"", b"PAR1", data[: len(data) // 2], GOOD):
-        refused(write("broken.parquet", broken), "the parquet file is damaged or is none")
-    refused(write("cut.parquet.gz", gzip.compress(data)[:50]), "the parquet file is damaged or is none")
+        refused(write("broken.parquet", broken), "not a valid parquet file")
+    refused(write("cut.parquet.gz", gzip.compress(data)[:50]), "not a valid parquet file")
     error = refused(
         write("null.parquet", parquet(FRAME.assign(user=["a", None, "b"]))),
         "row 1, column user: the user id",

@@ -47,7 +47,7 @@ RECORDED = ("train", "test", "versions")
 # What says how a file is to be read, as in `read_clicks`.
 READING_KEYS = (
     *("user", "item", "title", "title_item", "title_column", "time_column"),
-    *("missing", "delimiter", "encoding", "text_ids"),
+    *("order", "session_column", "session_gap", "missing", "delimiter", "encoding", "text_ids"),
 )
 HOLDING_OUT_KEYS = ("by", "keep", "too_few")
 DATA_KEYS = (

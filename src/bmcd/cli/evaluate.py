@@ -9,20 +9,17 @@ import typer
 
 from bmcd.cli.ids import as_known
 from bmcd.cli.log_files import (
-    Delimiter,
-    Encoding,
+    USUAL,
     IgnoreUnknown,
-    ItemColumn,
     Layout,
-    Missing,
-    MissingRows,
-    UserColumn,
+    with_layout,
 )
 from bmcd.cli.options import Horizon
 from bmcd.cli.output import TABLES, check_output, console, print_json, say, write_frame
 from bmcd.errors import InputError
 
 
+@with_layout
 def evaluate(
     model: Annotated[Path, typer.Argument(help="A model file, written by bmcd fit.")],
     test: Annotated[Path, typer.Argument(help="Clicks it has not seen (csv, tsv, parquet), of the same users.")],
@@ -43,11 +40,7 @@ def evaluate(
         Path | None, typer.Option("--output", "-o", help="Write the measures to a .csv, .parquet or .json file.")
     ] = None,
     threads: Annotated[int | None, typer.Option(min=1, help="By default one for each core.")] = None,
-    user_column: UserColumn = "user",
-    item_column: ItemColumn = "item",
-    delimiter: Delimiter = None,
-    encoding: Encoding = None,
-    missing: MissingRows = Missing.error,
+    layout: Layout = USUAL,
     ignore_unknown: IgnoreUnknown = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
@@ -62,7 +55,6 @@ def evaluate(
     fitted = load_model(model)
     if fitted.clicks_.n_users == 0:
         raise InputError("this model was saved without users (--no-clicks), so there is nobody to evaluate.")
-    layout = Layout(user_column, item_column, delimiter, encoding, missing)
     truth = as_known(layout.read_aloud(test), fitted.clicks_, ignore_unknown)
     recommended = fitted.recommend(k, horizon=horizon, n_threads=threads)
     found = bmcd.evaluate(recommended, fitted.clicks_, truth, horizon=horizon, k=k, n_popular=popular)

@@ -17,18 +17,14 @@ from bmcd.cli.finishing import held_back
 from bmcd.cli.fitted import facts, is_finished, refuse, remove_checkpoint, tell_fitted
 from bmcd.cli.log_files import (
     DATA,
+    USUAL,
     AtLeast,
-    Delimiter,
-    Encoding,
-    ItemColumn,
     Layout,
-    Missing,
-    MissingRows,
     MostClicked,
     TextIds,
-    UserColumn,
     bundled,
     narrowed,
+    with_layout,
 )
 from bmcd.cli.names import Distance, ModelName, PartName, RankScale, SamplerName, Start
 from bmcd.cli.output import MODELS, check_output, complain, plain, print_json, say
@@ -41,6 +37,7 @@ if TYPE_CHECKING:
 MODEL, RUN = "Model", "Run"
 
 
+@with_layout
 def fit(
     clicks: Annotated[
         str,
@@ -49,8 +46,6 @@ def fit(
         ),
     ],
     output: Annotated[Path, typer.Option("--output", "-o", help="The model file to write: .bmcd")],
-    user_column: UserColumn = "user",
-    item_column: ItemColumn = "item",
     titles: Annotated[
         Path | None,
         typer.Option(
@@ -66,9 +61,7 @@ def fit(
     title_item_column: Annotated[
         str | None, typer.Option(rich_help_panel=DATA, help="The column of items in the file with the titles.")
     ] = None,
-    delimiter: Delimiter = None,
-    encoding: Encoding = None,
-    missing: MissingRows = Missing.error,
+    layout: Layout = USUAL,
     text_ids: TextIds = False,
     most_clicked: MostClicked = None,
     at_least: AtLeast = None,
@@ -228,7 +221,6 @@ def fit(
     import bmcd
     from bmcd.models.user_sample import some_users
 
-    layout = Layout(user_column, item_column, delimiter, encoding, missing)
     own = {"title_column": title_column} if titles is None else {"title": title_column}
     data = narrowed(
         _read(clicks, layout, titles, **own, title_item=title_item_column, text_ids=text_ids),

@@ -85,7 +85,8 @@ def ids_of_file(path: Path, column: str, layout: Layout | None = None) -> list[s
     from bmcd.clicks.decoding import TextFile
 
     layout = layout or Layout()
-    lines = "".join(TextFile(str(path), layout.encoding).blocks()).splitlines()
+    text = b"".join(block for _, block in TextFile(str(path), layout.encoding).blocks()).decode()
+    lines = text.splitlines()
     mark = layout.mark or {".csv": ",", ".tsv": "\t"}.get(path.suffix.lower())
     if mark is None:
         rows = [[line] for line in lines]

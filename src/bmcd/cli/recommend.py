@@ -11,14 +11,10 @@ import typer
 
 from bmcd.cli.ids import ids_in, ids_of_file, own_ids
 from bmcd.cli.log_files import (
-    Delimiter,
-    Encoding,
+    USUAL,
     IgnoreUnknown,
-    ItemColumn,
     Layout,
-    Missing,
-    MissingRows,
-    UserColumn,
+    with_layout,
 )
 from bmcd.cli.options import Horizon
 from bmcd.cli.output import TABLES, check_output, console, open_table, plain, print_json, rows_of, say
@@ -35,6 +31,7 @@ if TYPE_CHECKING:
 CHUNK = 5_000
 
 
+@with_layout
 def recommend(
     model: Annotated[Path, typer.Argument(help="A model file, written by bmcd fit.")],
     k: Annotated[int, typer.Option("-k", min=1, help="How many items for each user.")] = 10,
@@ -69,11 +66,7 @@ def recommend(
         ),
     ] = None,
     threads: Annotated[int | None, typer.Option(min=1, help="By default one for each core.")] = None,
-    user_column: UserColumn = "user",
-    item_column: ItemColumn = "item",
-    delimiter: Delimiter = None,
-    encoding: Encoding = None,
-    missing: MissingRows = Missing.error,
+    layout: Layout = USUAL,
     ignore_unknown: IgnoreUnknown = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object, with all users.")] = False,
 ) -> None:
@@ -95,7 +88,6 @@ def recommend(
     fitted = load_model(model)
     known = fitted.clicks_
     hint = "The model can recommend only items it was fitted to."
-    layout = Layout(user_column, item_column, delimiter, encoding, missing)
     wanted = None if items_file is None else ids_of_file(items_file, "item", layout)
     items = None if wanted is None else own_ids(wanted, known.items, "item", hint)
     options: dict[str, Any] = {"items": items, "min_probability": min_probability, "n_threads": threads}
@@ -103,7 +95,7 @@ def recommend(
     options |= {} if max_draws is None else {"max_draws": max_draws or None}
     printed = target is None and not as_json
     if histories is not None:
-        people = _histories(fitted, layout.read_aloud(histories))
+        people = _histories(fitted, layout.ordered(histories).read_aloud(histories))
         n_more = max(len(people) - show, 0) if printed else 0
         people = dict(list(people.items())[: len(people) - n_more])
         strangers = clicks_of_histories(people, known, "ignore" if ignore_unknown else "error")
@@ -175,12 +167,12 @@ def wanted_users(fitted: Model, texts: list[str] | None) -> list[Any]:
 
 
 def _histories(fitted: Model, clicks: Clicks) -> dict[Any, list[Any]]:
-    """Who clicked what, in the item ids of the model where they read the same."""
+    """Return each user's clicks in order, in the item ids of the model where they read the same."""
     from bmcd.clicks.ids import texts_of
 
     by_text = texts_of(fitted.clicks_.items)
     items = [by_text.get(str(own), own) for own in clicks.items.tolist()]
-    starts, places = clicks.matrix.indptr.tolist(), clicks.matrix.indices.tolist()
+    starts, places = clicks.starts.tolist(), clicks.sequence.tolist()
     return {
         own: [items[place] for place in places[starts[row] : starts[row + 1]]]
         for row, own in enumerate(clicks.users.tolist())

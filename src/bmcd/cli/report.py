@@ -9,20 +9,17 @@ import typer
 
 from bmcd.cli.ids import as_known, ids_in, own_ids
 from bmcd.cli.log_files import (
-    Delimiter,
-    Encoding,
+    USUAL,
     IgnoreUnknown,
-    ItemColumn,
     Layout,
-    Missing,
-    MissingRows,
-    UserColumn,
+    with_layout,
 )
 from bmcd.cli.output import check_output, file_size, plain, print_json, say
 
 SUFFIXES = (".html", ".htm")
 
 
+@with_layout
 def report(
     model: Annotated[Path, typer.Argument(help="A model file, written by bmcd fit.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="The .html file to write.")] = Path("report.html"),
@@ -52,11 +49,7 @@ def report(
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="The seed of the other methods and the intervals.")] = 0,
     threads: Annotated[int | None, typer.Option(min=1, help="By default one for each core.")] = None,
-    user_column: UserColumn = "user",
-    item_column: ItemColumn = "item",
-    delimiter: Delimiter = None,
-    encoding: Encoding = None,
-    missing: MissingRows = Missing.error,
+    layout: Layout = USUAL,
     ignore_unknown: IgnoreUnknown = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
@@ -77,7 +70,6 @@ def report(
     known, test_clicks, shown = fitted.clicks_, None, None
     if known.n_users:  # else the report itself says what is wrong
         if test is not None:
-            layout = Layout(user_column, item_column, delimiter, encoding, missing)
             test_clicks = as_known(layout.read_aloud(test), known, ignore_unknown)
         if wanted:
             shown = own_ids(wanted, known.users, "user", "Show users that the model was fitted to.")

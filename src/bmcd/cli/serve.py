@@ -14,14 +14,10 @@ import typer
 
 from bmcd.cli.ids import as_known
 from bmcd.cli.log_files import (
-    Delimiter,
-    Encoding,
+    USUAL,
     IgnoreUnknown,
-    ItemColumn,
     Layout,
-    Missing,
-    MissingRows,
-    UserColumn,
+    with_layout,
 )
 from bmcd.cli.output import print_json, say
 from bmcd.system.packages import import_optional
@@ -34,6 +30,7 @@ KEY = "BMCD_SERVE_KEY"
 LIMITS = "Limits"
 
 
+@with_layout
 def serve(
     model: Annotated[Path, typer.Argument(help="A model file, written by bmcd fit.")],
     host: Annotated[str, typer.Option(help="Listen on this address; 0.0.0.0 is for all.")] = "127.0.0.1",
@@ -68,11 +65,7 @@ def serve(
     grace: Annotated[
         int, typer.Option(min=1, rich_help_panel=LIMITS, help="Seconds in which it ends after SIGTERM.")
     ] = 20,
-    user_column: UserColumn = "user",
-    item_column: ItemColumn = "item",
-    delimiter: Delimiter = None,
-    encoding: Encoding = None,
-    missing: MissingRows = Missing.error,
+    layout: Layout = USUAL,
     ignore_unknown: IgnoreUnknown = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print address and model as one JSON object.")] = False,
 ) -> None:
@@ -87,7 +80,6 @@ def serve(
     from bmcd.serve.server import serve as run
     from bmcd.serve.settings import Limits, Settings
 
-    layout = Layout(user_column, item_column, delimiter, encoding, missing)
     options: dict[str, Any] = {} if slots is None else {"slots": slots}
     settings = Settings(
         model,

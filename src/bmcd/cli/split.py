@@ -11,18 +11,14 @@ import typer
 
 from bmcd.cli.log_files import (
     DATA,
+    USUAL,
     AtLeast,
-    Delimiter,
-    Encoding,
-    ItemColumn,
     Layout,
-    Missing,
-    MissingRows,
     MostClicked,
     TextIds,
-    UserColumn,
     bundled,
     narrowed,
+    with_layout,
 )
 from bmcd.cli.output import check_output, print_json, say, write_frames
 
@@ -46,6 +42,7 @@ class TooFew(StrEnum):
     drop = "drop"
 
 
+@with_layout
 def split(
     clicks: Annotated[
         str,
@@ -62,18 +59,10 @@ def split(
         TooFew, typer.Option(help="Users with fewer than -k and --keep: an error, or left out.")
     ] = TooFew.error,
     seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same split.")] = 0,
-    user_column: UserColumn = "user",
-    item_column: ItemColumn = "item",
-    time_column: Annotated[
-        str | None,
-        typer.Option(rich_help_panel=DATA, help="The column that says when. By default time, for --by time."),
-    ] = None,
     title_column: Annotated[
         str | None, typer.Option(rich_help_panel=DATA, help="A column of titles, which are kept.")
     ] = None,
-    delimiter: Delimiter = None,
-    encoding: Encoding = None,
-    missing: MissingRows = Missing.error,
+    layout: Layout = USUAL,
     text_ids: TextIds = False,
     most_clicked: MostClicked = None,
     at_least: AtLeast = None,
@@ -88,14 +77,15 @@ def split(
         check_output(train, READABLE, but_not=[clicks]),
         check_output(test, READABLE, but_not=[clicks, train]),
     ]
-    layout = Layout(user_column, item_column, delimiter, encoding, missing)
-    when = "time" if by is By.time and time_column is None else time_column
+    if by is By.time and layout.order is None:
+        layout = layout._replace(time_column=layout.time_column or "time")
     data = bundled(clicks)
     if data is None:
-        data = layout.read(clicks, title_column=title_column, time_column=when, text_ids=text_ids)
+        data = layout.read(clicks, title_column=title_column, text_ids=text_ids)
     data = narrowed(data, most_clicked, at_least)
     parts = data.hold_out(k, seed, by=by.value, keep=keep, too_few=too_few.value)
-    names = {"user": user_column, "item": item_column, "title": title_column or "title", "time": when or "time"}
+    names = {"user": layout.user_column, "item": layout.item_column, "title": title_column or "title"}
+    names |= {"time": layout.time_column or "time", "session": layout.session_column or "session"}
     frames = [part.to_frame("pandas").rename(columns=names) for part in parts]
     write_frames(dict(zip(targets, frames, strict=True)))
     unseen = int(((parts[0].per_item == 0) & (parts[1].per_item > 0)).sum())
@@ -109,8 +99,7 @@ def split(
     say(f"Test:  {test} ({parts[1].n_users:,} users, {parts[1].n_clicks:,} clicks)")
     if unseen:
         say(f"{unseen:,} items have no clicks left in {train}: no model can recommend them.")
-    columns = [("--user-column", user_column, "user"), ("--item-column", item_column, "item")]
-    options = [word for option, name, usual in columns if name != usual for word in (option, name)]
+    options = layout.words()
     titled = [] if title_column is None else ["--title-column", title_column]
     ignored = ["--ignore-unknown"] if unseen else []
     say("Next: " + shlex.join(["bmcd", "fit", str(train), "-o", "model.bmcd", *options, *titled]))

@@ -1,4 +1,4 @@
-"""The text of a file in blocks of whole lines: through gzip, in any encoding, with the place of what is no text."""
+"""Text files as blocks of whole lines: plain or gzip, in any encoding, with the place of what is not text."""
 
 from __future__ import annotations
 
@@ -11,10 +11,12 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
+import numpy as np
+
 from bmcd.errors import ClicksError, Message, Option
 
-# How much is read at a time, and the longest line and row there may be: text without line ends must not
-# fill the memory.
+# How many bytes are read at a time, and the longest line, row and run of blank lines: text without line ends or
+# rows must not fill the memory.
 CHUNK = 1 << 20
 # The longer ones first: that of UTF-32 begins with that of UTF-16.
 MARKS = {
@@ -31,35 +33,48 @@ DELIMITERS = ",;\t|"
 class TextFile:
     """A text file whose encoding is that of its byte-order mark, or else the one given, or else UTF-8.
 
-    `delimiter` is only for the column in errors; as long as it is not known, the most frequent one is taken.
-    `by_mark` is the encoding that the mark shows, once it is read.
+    `delimiter` is used only for the column in errors; until it is known, the most frequent one is taken.
+    `by_mark` is the encoding that the byte-order mark shows, once it is read.
     """
 
     def __init__(self, file: str, encoding: str | None = None, delimiter: str | None = None) -> None:
         self.file, self.encoding, self.delimiter = file, _checked(encoding), delimiter
         self.by_mark: str | None = None
 
-    def blocks(self) -> Iterator[str]:
-        """Give the text in pieces of whole lines."""
-        done, rest, chunk = 0, b"", b"-"
+    def blocks(self) -> Iterator[tuple[int, bytes]]:
+        """Give the text in pieces of whole lines, as valid UTF-8, with the number of the first line of each."""
+        done, rest, n_blank = 0, b"", 0
+        damage: Exception | None = None
         with opened(self.file) as source:
             chunks = self._chunks(source)
-            while chunk:
+            more = True
+            while more:
+                pieces, size = [rest], 0
                 try:
-                    chunk = next(chunks, b"")
+                    while size < CHUNK and (chunk := next(chunks, b"")):
+                        pieces.append(chunk)
+                        size += len(chunk)
                 except (OSError, EOFError, zlib.error) as error:
-                    reason = f"the file is damaged or cut off ({error}); {done} lines were readable. Get it anew."
-                    raise ClicksError(reason, file=self.file) from error
-                data = rest + chunk
+                    damage = error
+                more = size >= CHUNK and damage is None
+                data = b"".join(pieces)
                 # Only the first line can be the rest of earlier chunks, so no other can be too long.
                 if max(data.find(b"\n"), len(data) if b"\n" not in data else 0) > CHUNK:
                     reason = f"the line is longer than {CHUNK} bytes. Are the line ends \\n or \\r\\n?"
                     raise ClicksError(reason, file=self.file, line=done + 1)
-                end = data.rfind(b"\n") + 1 if chunk else len(data)
+                n_blank = 0 if data.strip() else n_blank + len(data)
+                if n_blank > CHUNK:
+                    reason = f"more than {CHUNK} characters of blank lines before this line. Remove them."
+                    raise ClicksError(reason, file=self.file, line=done + 1)
+                end = data.rfind(b"\n") + 1 if more or damage else len(data)
                 block, rest = data[:end], data[end:]
                 if block:
-                    yield self._decoded(block, done)
-                    done += block.count(b"\n")
+                    self._check(block, done)
+                    yield done + 1, block
+                    done += n_lines(block)
+            if damage is not None:
+                reason = f"the file is damaged or cut off ({damage}); {done} lines were readable. Get it again."
+                raise ClicksError(reason, file=self.file) from damage
 
     def _chunks(self, source: io.BufferedReader | gzip.GzipFile) -> Iterator[bytes]:
         """Give the bytes in UTF-8, without a byte-order mark."""
@@ -73,31 +88,43 @@ class TextFile:
         recode = None if self.encoding == "utf-8" else _Recoder(self.file, self.encoding)
         while chunk:
             data = chunk if recode is None else recode(chunk)
-            if data:  # of a piece of a character there is nothing yet, and nothing would mean the end
+            if data:  # part of a character gives no text yet, and no text would mean the end
                 yield data
             chunk = source.read1(CHUNK)
         if recode is not None:
             yield recode(b"", final=True)
 
-    def _decoded(self, block: bytes, done: int) -> str:
+    def _check(self, block: bytes, done: int) -> None:
         try:
-            text, at = block.decode(), block.find(b"\0")
+            at = block.find(b"\0")
+            if not block.isascii():
+                block.decode()
+            is_text = True
         except UnicodeDecodeError as error:
-            text, at = "", error.start
+            at, is_text = error.start, False
         if at < 0:
-            return text
+            return
         begin = block.rfind(b"\n", 0, at) + 1
         # Delimiters inside quotes do not count.
         before = re.sub('"[^"]*"?', "", block[begin:at].decode(errors="replace"))
         mark = self.delimiter or max(DELIMITERS, key=block[:at].decode(errors="replace").count)
         line, column = done + block.count(b"\n", 0, at) + 1, before.count(mark) + 1
         where = f"byte {at - begin + 1} of the line "
-        reason = _no_text(block) if text else _not_utf8(block[at])
+        reason = _no_text(block) if is_text else _not_utf8(block[at])
         raise ClicksError(Message(where, reason), file=self.file, line=line, column=column)
 
 
+def n_lines(block: bytes) -> int:
+    """Return the number of line ends; faster than `bytes.count` where lines are short.
+
+    >>> n_lines(b"a\\n\\nb")
+    2
+    """
+    return int(np.count_nonzero(np.frombuffer(block, np.uint8) == ord("\n")))
+
+
 class _Recoder:
-    """Turns chunks of another encoding into UTF-8, and names the line of what is not in that encoding."""
+    """Convert chunks of another encoding to UTF-8; errors name the line that is not in that encoding."""
 
     def __init__(self, file: str, encoding: str) -> None:
         self.file, self.encoding, self.done = file, encoding, 0
@@ -148,7 +175,7 @@ def _checked(encoding: str | None) -> str:
 
 @contextmanager
 def opened(file: str) -> Iterator[io.BufferedReader | gzip.GzipFile]:
-    """Open a file and, whatever its name, look through gzip."""
+    """Open a file; gzip data are decompressed, whatever the name of the file."""
     try:
         raw = open(file, "rb")  # noqa: SIM115 (closed below)
     except FileNotFoundError as error:

@@ -1,95 +1,34 @@
-"""Columns and rows out of pandas, polars and Arrow tables, and the error that says where one of them is wrong."""
+"""Columns of pandas, polars and Arrow tables."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from bmcd.clicks.ids import Missing, check_missing, encode, how_to_drop, strip
-from bmcd.clicks.rows import Rows
-from bmcd.clicks.times import BadTimeError, Order, absent_times, times_of_column, to_clock
-from bmcd.errors import ClicksError, Message, Option
+from bmcd.errors import ClicksError
 from bmcd.system.text import listed, shown
 
 Library = Literal["pandas", "polars", "pyarrow"]
 
 
-def rows_of_frame(
-    frame: Any,
-    user: str,
-    item: str,
-    time_column: str | None = None,
-    title_column: str | None = None,
-    missing: Missing = "error",
-    order: str | None = None,
-    session_column: str | None = None,
-) -> Rows:
-    """Return the rows of a log that is a pandas, polars or Arrow table."""
-    check_missing(missing)
-    time_column, found = order_of_log(order, time_column, column_names(frame), (user, item))
-    have, wanted = column_names(frame), {"user": user, "item": item}
-    if strange := [name for name in wanted.values() if name not in have]:
-        call = ", ".join(f"{what}={(name if name in have else '...')!r}" for what, name in wanted.items())
-        raise ClicksError(
-            f"there is no column {strange[0]!r}; the columns are {listed([shown(c) for c in have])}. Say which "
-            f"ones to read: bmcd.Clicks.from_frame(frame, {call}).",
-            column=strange[0],
-        )
-    users, items = (
-        strip(encode(values, name, missing, how_to_drop()))
-        for values, name in zip(columns(frame, user, item), (user, item), strict=True)
-    )
-    times = None if time_column is None else _times(frame, time_column, missing)
-    titles = None
-    if title_column is not None:
-        titles = strip(encode(columns(frame, title_column)[0], title_column, "drop"))
-    sessions = None
-    if session_column is not None:
-        sessions = strip(
-            encode(columns(frame, session_column)[0], session_column, missing, how_to_drop("a session"))
-        )
-    return Rows(users, items, times, titles, sessions, found)
+def column_of(frame: Any, name: str) -> Any:
+    """Return the named column: a chunked Arrow array, a pandas column, or a NumPy array of objects.
 
-
-def order_of_log(
-    order: str | None, time_column: str | None, have: Sequence[str], taken: Iterable[str]
-) -> tuple[str | None, Order | None]:
-    """Return which column has the times, if any, and where the order of the clicks comes from.
-
-    A column named "time" is used unless ``order`` says otherwise, or it is one of the ``taken`` columns.
+    >>> import pyarrow as pa
+    >>> column_of(pa.table({"user": [1, 2]}), "user").to_pylist()
+    [1, 2]
     """
-    if order not in (None, "time", "rows", "none"):
-        raise ClicksError(f"order must be 'time', 'rows' or 'none', not {shown(order)}.")
-    if order in ("rows", "none"):
-        if time_column is not None:
-            said = f"order={order!r} and a time column contradict each other. Leave out one of them."
-            raise ClicksError(said)
-        return None, "rows" if order == "rows" else None
-    if time_column is None and "time" in have and "time" not in taken:
-        time_column = "time"
-    if order == "time" and time_column is None:
-        said = Message("order='time' needs a column of times. Name it: ", Option("time_column", "..."), ".")
-        raise ClicksError(said)
-    return time_column, None if time_column is None else "time"
-
-
-def _times(frame: Any, name: str, missing: Missing) -> NDArray[Any]:
+    table = _selected(frame, name)
+    if table.implementation.is_pandas():
+        return table[name].to_native()
     try:
-        times = times_of_column(_selected(frame, name)[name].to_pandas(), name)
-    except BadTimeError as error:
-        raise ClicksError(f"{error.reason} (Rows count from 0.)", row=error.place, column=name) from None
-    if missing == "error" and (bad := np.flatnonzero(absent_times(times))).size:
-        reason = Message("the time is missing (rows count from 0). ", how_to_drop("a time"))
-        raise ClicksError(reason, row=int(bad[0]), column=name)
-    try:
-        return to_clock(times)
-    except BadTimeError as error:
-        raise ClicksError(f"{error.reason} (Rows count from 0.)", row=error.place, column=name) from None
+        return table.to_arrow()[name]
+    except Exception:  # objects that Arrow does not know, each library has its own error
+        return np.asarray(table[name].to_numpy(), dtype=object)
 
 
 def columns(frame: Any, *names: str) -> list[NDArray[Any]]:
@@ -111,7 +50,7 @@ def _selected(frame: Any, *names: str) -> Any:
 
 
 def library_of(frame: Any) -> Library:
-    """Return the library of a frame; that of one which is none of the three is pandas.
+    """Return the library of a frame; pandas if it is none of the three.
 
     >>> import pyarrow as pa
     >>> library_of(pa.table({"user": [1]}))

@@ -11,8 +11,7 @@ from urllib.parse import urlsplit
 
 from bmcd.clicks.frames import column_names, columns
 from bmcd.clicks.log import Clicks
-from bmcd.clicks.parquet_files import read_parquet
-from bmcd.clicks.reading import located, usual_delimiter
+from bmcd.clicks.reading import located, read_parquet, usual_delimiter
 from bmcd.clicks.text_files import TextTable
 from bmcd.errors import ClicksError
 
@@ -51,7 +50,7 @@ def read_item_pages(source: Any, clicks: Clicks) -> ItemPages:
             frame = read_parquet(file, wanted)
             return _item_pages(names, zip(*(_texts(frame, name) for name in names.values()), strict=True), clicks)
         table = TextTable(file, wanted, usual)
-        rows = ([row[place] for place in table.positions] for _, row in table)
+        rows = ([row[place] for place in table.positions] for _, row in table.rows())
         return _item_pages(names, rows, clicks)
 
 

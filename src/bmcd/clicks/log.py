@@ -14,20 +14,20 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from bmcd.clicks import splitting
-from bmcd.clicks.frames import Library, library_of, rows_of_frame
+from bmcd.clicks.frames import Library, library_of
 from bmcd.clicks.ids import Coded, Missing, distinct, positions
-from bmcd.clicks.rows import Rows, complete
+from bmcd.clicks.rows import Rows, complete, rows_of_frame
 from bmcd.clicks.sequences import (
     DistinctClicks,
     Sequences,
     SessionChangeError,
-    by_first_time,
     distinct_clicks,
     grouped,
     in_rows,
     in_time,
     nonzero,
     owners,
+    renumbered,
     select,
     session_numbers,
     take_users,
@@ -130,19 +130,27 @@ class Clicks:
         names = {"user": user, "item": item, "title_column": title_column, "session_column": session_column}
         check_columns({**names, "time_column": time_column}, titles)
         rows = rows_of_frame(frame, user, item, time_column, title_column, missing, order, session_column)
-        clicks = replace(cls.from_rows(complete(rows), gap), library=library_of(frame))
+        clicks = replace(cls.from_rows(rows, gap), library=library_of(frame))
         return clicks if titles is None else clicks.with_titles(titles, item=title_item, title=title, usual=item)
 
     @classmethod
     def from_rows(cls, rows: Rows, session_gap: int = SESSION_GAP) -> Clicks:
         """Make clicks of the complete rows of a log, and keep what was done to them."""
         sessions = None if rows.sessions is None else rows.sessions.codes
-        clicks = cls.from_codes(
-            *(rows.users.codes, rows.items.codes, rows.users.ids, rows.items.ids),
-            times=rows.times,
-            sessions=sessions,
-            order=rows.order,
-        )
+        try:
+            clicks = cls.from_codes(
+                *(rows.users.codes, rows.items.codes, rows.users.ids, rows.items.ids),
+                times=rows.times,
+                sessions=sessions,
+                order=rows.order,
+            )
+        except SessionChangeError as error:
+            row = error.row if rows.kept is None else int(rows.kept[error.row])
+            reason = (
+                "the same click (user, item and time) is in the log twice, with two sessions. Remove one of the "
+                "rows, or correct its session."
+            )
+            raise ClicksError(reason, row=row) from None
         if rows.titles is not None:
             titles, steps = titles_of_rows(rows.items, rows.titles)
             clicks = clicks.with_titles(titles).with_steps(*steps)
@@ -185,16 +193,11 @@ class Clicks:
         if order == "rows":
             found, history = in_rows(user_codes, item_codes, len(users), own_sessions), ()
         else:
-            try:
-                found, twice = in_time(user_codes, item_codes, len(users), items, times, own_sessions)
-            except SessionChangeError as error:
-                reason = (
-                    "the same click (user, item and time) is in the log twice, with two sessions (rows count from "
-                    "0). Remove one of the rows, or correct its session."
-                )
-                raise ClicksError(reason, row=error.row) from None
+            # Numbered by their first click, so that the order of the rows does not matter.
+            user_codes, users = renumbered(user_codes, users, times)
+            item_codes, items = renumbered(item_codes, items, times)
+            found, twice = in_time(user_codes, item_codes, len(users), items, times, own_sessions)
             history = (f"{twice:,} rows that repeat a click at the same time counted once",) if twice else ()
-            found, users, items = _renumbered(found, users, items)
         clicks = cls(users, items, *found, order=order, history=history)
         return replace(clicks, n_repeated=n - clicks.n_clicks)
 
@@ -593,21 +596,6 @@ class Clicks:
     def _with(self, found: Sequences, **changes: Any) -> Clicks:
         changes |= {"starts": found.starts, "sequence": found.items}
         return replace(self, times=found.times, session_ids=found.sessions, **changes)
-
-
-def _renumbered(
-    found: Sequences, users: NDArray[Any], items: NDArray[Any]
-) -> tuple[Sequences, NDArray[Any], NDArray[Any]]:
-    """Number users and items by their first click, so that the order of the rows does not matter."""
-    assert found.times is not None
-    user_order = by_first_time(found.times[found.starts[:-1]], users)
-    times = found.times.view(np.int64) if found.times.dtype.kind == "M" else found.times
-    first = np.full(len(items), times.max(), times.dtype)
-    np.minimum.at(first, found.items, times)
-    item_order = by_first_time(first, items)
-    code = np.empty(len(items), np.int32)
-    code[item_order] = np.arange(len(items))
-    return take_users(found._replace(items=code[found.items]), user_order), users[user_order], items[item_order]
 
 
 def check_columns(names: Mapping[str, str | None], titles: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,15 +10,14 @@ from dataclasses import replace
 from pathlib import PurePath
 from typing import Any, Literal
 
-from bmcd.clicks.frames import Library, order_of_log, rows_of_frame
+from bmcd.clicks.decoding import opened
+from bmcd.clicks.frames import Library
 from bmcd.clicks.ids import Missing, check_missing
 from bmcd.clicks.log import Clicks, check_columns
-from bmcd.clicks.parquet_files import read_parquet
-from bmcd.clicks.rows import complete
-from bmcd.clicks.text_files import TextTable
-from bmcd.clicks.text_rows import rows_of_text, titles_of_text
-from bmcd.clicks.times import read_duration
-from bmcd.clicks.titles import title_columns
+from bmcd.clicks.rows import order_of_log, rows_of_frame, rows_of_text
+from bmcd.clicks.text_files import Names, TextTable, wrong_header
+from bmcd.clicks.times import Order, read_duration
+from bmcd.clicks.titles import title_columns, titles_of_text
 from bmcd.errors import ClicksError, Message, Option
 from bmcd.system.packages import import_optional
 from bmcd.system.text import listed, shown
@@ -111,33 +111,39 @@ def read_clicks(
     gap = read_duration(session_gap, "session_gap")
     wanted = {"user": user, "item": item, "title_column": title_column, "session_column": session_column}
     wanted["time_column"] = time_column
-    rule = order_of_log(order, time_column, [], ())[1]
+    rule: Order | None = "rows" if order == "rows" else None
 
     def named(have: list[str]) -> dict[str, str]:
-        when, _ = order_of_log(order, time_column, have, (user, item))
+        when, _ = order_of_log(order, time_column, have, (user, item, title_column, session_column))
         own = {**wanted, "time_column": when}
         return {argument: name for argument, name in own.items() if name is not None}
 
-    file, steps = os.fsdecode(path), list[str]()
+    file = os.fsdecode(path)
     with located(file):
         check_columns(wanted, titles)
         if (usual := usual_delimiter(file, delimiter)) is None:
             frame = read_parquet(file, named)
-            rows = complete(
-                rows_of_frame(frame, user, item, time_column, title_column, missing, order, session_column)
-            )
+            rows = rows_of_frame(frame, user, item, time_column, title_column, missing, order, session_column)
+            del frame
+            clicks = Clicks.from_rows(rows, gap)
         else:
             table = TextTable(file, named, usual, delimiter, encoding)
-            rows, steps = rows_of_text(table, missing, text_ids, rule), table.steps
-        clicks = Clicks.from_rows(rows, gap)
-        clicks = replace(clicks, library=library, history=(*steps, *clicks.history))
+            rows = rows_of_text(table, missing, text_ids, rule)
+            try:
+                clicks = Clicks.from_rows(rows, gap)
+            except ClicksError as error:
+                if error.row is None:
+                    raise
+                raise table.error(error.reason, error.row, "session_column") from None
+            clicks = replace(clicks, history=(*table.steps, *clicks.history))
+        clicks = replace(clicks, library=library)
     if titles is None:
         return clicks
     if not isinstance(titles, (str, os.PathLike)):
         return clicks.with_titles(titles, item=title_item, title=title, usual=item)
     file = os.fsdecode(titles)
     with located(file):
-        steps = []
+        steps = list[str]()
 
         def columns(have: list[str]) -> dict[str, str]:
             own, text, found = title_columns(have, title_item, title, item)
@@ -151,6 +157,28 @@ def read_clicks(
         table = TextTable(file, columns, usual, delimiter, encoding)
         found = titles_of_text(table, whole=clicks.items.dtype != object)
         return clicks.with_steps(*(f"titles: {step}" for step in table.steps), *steps).with_titles(found)
+
+
+def read_parquet(file: str, names: Names) -> Any:
+    """Return an Arrow table of the columns that `names` chooses from all, by the argument that names each."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    with opened(file) as source:
+        try:
+            whole = pa.BufferReader(source.read()) if isinstance(source, gzip.GzipFile) else source
+            with pq.ParquetFile(whole, page_checksum_verification=True) as parquet:
+                have = parquet.schema_arrow.names
+                wanted = names(have)
+                if wrong := wrong_header(have, wanted):
+                    raise ClicksError(wrong.reason, column=wrong.name)
+                table = parquet.read(columns=list(wanted.values()))
+                table.validate(full=True)
+                return table
+        except ClicksError:
+            raise
+        except Exception as error:  # damaged files make pyarrow raise errors of many kinds
+            raise ClicksError(f"not a valid parquet file ({str(error)[:200]}). Export it again.") from error
 
 
 def usual_delimiter(file: str, given: str | None) -> str | None:

@@ -42,9 +42,11 @@ def grouped(codes: NDArray[Any], n_groups: int) -> tuple[Ints, Ints]:
     n = len(codes)
     if n == 0:
         return np.zeros(n_groups + 1, np.int64), np.empty(0, np.int64)
-    # SciPy's conversion of coordinates to rows is a counting sort, ten times as fast as a stable argsort.
-    table = sparse.coo_array((np.ones(n, np.bool_), (codes, np.arange(n))), shape=(n_groups, n)).tocsr()
-    return table.indptr.astype(np.int64), table.indices.astype(np.int64)
+    # SciPy's conversion of rows to columns is a counting sort, ten times as fast as a stable argsort.
+    index = np.int32 if max(n, n_groups) < 2**31 - 1 else np.int64
+    parts: Any = (np.ones(n, np.bool_), codes.astype(index, copy=False), np.arange(n + 1, dtype=index))
+    table: Any = sparse.csr_array(parts, shape=(n, n_groups)).tocsc()
+    return table.indptr.astype(np.int64), table.indices
 
 
 def in_rows(user: NDArray[Any], item: NDArray[Any], n_users: int, sessions: Ints | None = None) -> Sequences:
@@ -60,32 +62,69 @@ def in_time(
 
     Clicks at the same time are stored by item id, so that the order of the rows does not matter.
     """
-    by_time = None if (times[1:] >= times[:-1]).all() else np.argsort(times, kind="stable")
+    by_time = None if (times[1:] >= times[:-1]).all() else _time_order(times)
     starts, order = grouped(user if by_time is None else user[by_time], n_users)
     order = order if by_time is None else by_time[order]
-    user, item, times = user[order], item[order], times[order]
+    item, times = item[order], times[order]
     sessions = None if sessions is None else sessions[order]
-    same = np.zeros(len(user) + 1, np.bool_)
-    same[1:-1] = (user[1:] == user[:-1]) & (times[1:] == times[:-1])
+    same = np.zeros(len(item) + 1, np.bool_)
+    np.equal(times[1:], times[:-1], out=same[1:-1])
+    same[starts] = False
     tied = np.flatnonzero(same[1:] | same[:-1])
-    repeated = np.zeros(len(user), np.bool_)
+    n_repeated = 0
     if tied.size:
-        keys = [id_ranks(items)[item[tied]], times[tied], user[tied]]
+        keys = [id_ranks(items)[item[tied]], times[tied], np.searchsorted(starts, tied, side="right")]
         within = tied[np.lexsort(keys if sessions is None else [sessions[tied], *keys])]
-        item[tied], order[tied] = item[within], order[within]
-        repeated[1:] = same[1:-1] & (item[1:] == item[:-1])
+        item[tied] = item[within]
+        repeated = same[:-1].copy()
+        repeated[1:] &= item[1:] == item[:-1]
+        n_repeated = int(repeated.sum())
         if sessions is not None:
-            sessions[tied] = sessions[within]
+            order, sessions = order.copy(), sessions.copy()
+            order[tied], sessions[tied] = order[within], sessions[within]
             changed = np.flatnonzero(repeated[1:] & (sessions[1:] != sessions[:-1])) + 1
             if changed.size:
                 raise SessionChangeError(int(max(order[changed[0] - 1], order[changed[0]])))
-    found = Sequences(starts, item.astype(np.int32), times, sessions)
-    n_repeated = int(repeated.sum())
+    found = Sequences(starts, item.astype(np.int32, copy=False), times, sessions)
     return (select(found, ~repeated) if n_repeated else found), n_repeated
 
 
-def by_first_time(first: NDArray[Any], ids: NDArray[Any]) -> Ints:
-    """Return the numbers of users or items sorted by their first click; those at the same time by id."""
+def _time_order(times: NDArray[Any]) -> Ints:
+    """Return the stable order of times.
+
+    Time and row are sorted as one number where they fit into 63 bits, which takes half the time of argsort.
+
+    >>> _time_order(np.array([3, 1, 3, 2], "datetime64[s]")).tolist()
+    [1, 3, 0, 2]
+    """
+    n = len(times)
+    if times.dtype.kind == "f":
+        return np.argsort(times, kind="stable")
+    low, high = int(times.min().astype(np.int64)), int(times.max().astype(np.int64))
+    key = times.view(np.int64) - (low if high - low < 2**63 else 0)
+    for factor in (1_000_000, 1_000):  # whole seconds or milliseconds
+        if not (key[:1000] % factor).any() and not (key % factor).any():
+            key //= factor
+            high, low = (high - low) // factor, 0
+            break
+    bits = n.bit_length()
+    if (high - low).bit_length() + bits > 63:
+        return np.argsort(times, kind="stable")
+    key = (key << bits) | np.arange(n)
+    key.sort()
+    return key & ((1 << bits) - 1)
+
+
+def renumbered(codes: NDArray[Any], ids: NDArray[Any], times: Any) -> tuple[NDArray[np.int32], NDArray[Any]]:
+    """Return the codes of users or items numbered by first click, and their ids; those at the same time by id.
+
+    >>> codes, ids = renumbered(np.array([0, 1, 0]), np.array([7, 8]), np.array([3, 2, 1]))
+    >>> codes.tolist(), ids.tolist()
+    ([0, 1, 0], [7, 8])
+    """
+    values = times.view(np.int64) if times.dtype.kind == "M" else times
+    first = np.full(len(ids), values.max(), values.dtype)
+    np.minimum.at(first, codes, values)
     order = np.argsort(first, kind="stable")
     same = np.zeros(len(order) + 1, np.bool_)
     same[1:-1] = first[order][1:] == first[order][:-1]
@@ -93,7 +132,9 @@ def by_first_time(first: NDArray[Any], ids: NDArray[Any]) -> Ints:
     if tied.size:
         numbers = order[tied]
         order[tied] = numbers[np.lexsort([id_ranks(ids[numbers]), first[numbers]])]
-    return order
+    new = np.empty(len(ids), np.int32)
+    new[order] = np.arange(len(ids))
+    return new[codes], ids[order]
 
 
 def select(sequences: Sequences, mask: NDArray[np.bool_]) -> Sequences:
@@ -146,21 +187,30 @@ def distinct_clicks(sequences: Sequences, n_items: int) -> DistinctClicks:
     ([0, 2], [1, 0, 1], [True, True, False])
     """
     n_users, n_clicks = len(sequences.starts) - 1, len(sequences.items)
-    inside = np.flatnonzero(sequences.items >= 0)
-    user, item = owners(sequences.starts)[inside], sequences.items[inside]
-    # Two counting sorts, first by item, then by user: stable, so a user's clicks on an item stay in order.
-    _, by_item = grouped(item, n_items)
-    order = by_item[grouped(user[by_item], n_users)[1]]
-    user, item = user[order], item[order]
+    outside = bool((sequences.items < 0).any())
+    inside = select(sequences, sequences.items >= 0) if outside else sequences
+    index = np.int32 if max(n_clicks, n_items) < 2**31 - 1 else np.int64
+    parts: Any = (np.arange(len(inside.items), dtype=index), inside.items, inside.starts.astype(index))
+    # To columns and back: two counting sorts that keep a user's clicks on an item in order.
+    table: Any = sparse.csr_array(parts, shape=(n_users, n_items)).tocsc().tocsr()
+    order, item, starts = table.data, table.indices, table.indptr
     new = np.ones(len(item), np.bool_)
-    new[1:] = (user[1:] != user[:-1]) | (item[1:] != item[:-1])
-    pair, first = np.full(n_clicks, -1, np.int64), np.zeros(n_clicks, np.bool_)
-    pair[inside[order]], first[inside[order]] = np.cumsum(new) - 1, new
-    user, item = user[new], item[new]
-    starts = np.concatenate(([0], np.cumsum(np.bincount(user, minlength=n_users))))
-    index = np.int32 if len(item) < 2**31 else np.int64
-    parts = (np.ones(len(item), np.bool_), item.astype(index), starts.astype(index))
-    return DistinctClicks(sparse.csr_array(parts, shape=(n_users, n_items)), pair, first)
+    new[1:] = item[1:] != item[:-1]
+    new[starts[:-1][np.diff(starts) > 0]] = True
+    counts: Any = np.cumsum(new, dtype=index)
+    starts, item = np.append(index(0), counts)[starts], item[new]
+    pair, first = np.empty(len(new), np.int64), np.empty(len(new), np.bool_)
+    first[order] = new
+    counts -= 1
+    pair[order] = counts
+    if outside:
+        places = np.flatnonzero(sequences.items >= 0)
+        inside_pair, inside_first = pair, first
+        pair, first = np.full(n_clicks, -1, np.int64), np.zeros(n_clicks, np.bool_)
+        pair[places], first[places] = inside_pair, inside_first
+    return DistinctClicks(
+        sparse.csr_array((np.ones(len(item), np.bool_), item, starts), shape=(n_users, n_items)), pair, first
+    )
 
 
 def session_numbers(sequences: Sequences, gap: int) -> Ints:

@@ -6,8 +6,11 @@ import re
 from typing import Any, Literal
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from bmcd.clicks.ids import arrow_column
 from bmcd.errors import InputError
 from bmcd.system.text import shown
 
@@ -21,12 +24,11 @@ UNITS = {"us": 1, "ms": 1_000, "s": 1_000_000, "min": 60_000_000, "h": 3_600_000
 # are 1973 and 5138 in each unit. Microseconds are value * numerator // denominator.
 CLOCK_FROM = 1e8
 CLOCK_UNITS = (("seconds", 1e11), ("milliseconds", 1e14), ("microseconds", 1e17), ("nanoseconds", np.inf))
-# Where there is no time, by the kind of the others.
-NONE = {"number": np.float64("nan"), "date": np.datetime64("NaT", "us")}
+NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 
 
 class BadTimeError(Exception):
-    """The text at a place cannot be read as a time, or there is none."""
+    """The time in a row cannot be read, or is missing."""
 
     def __init__(self, place: int, reason: str) -> None:
         super().__init__(reason)
@@ -34,108 +36,197 @@ class BadTimeError(Exception):
 
 
 class TimeReader:
-    """Reads the times of a column piece by piece; all must be numbers, or all dates.
+    """Reads a column of text as times, piece by piece; all must be numbers, or all dates, as the first one is.
 
-    Dates are kept in UTC, to the microsecond; one without an offset is taken as UTC.
+    Dates are kept in UTC, to the microsecond; one without an offset is taken as UTC. Blank texts are no times; with
+    ``empty`` they are an error with that reason.
 
     >>> reader = TimeReader()
-    >>> reader.read(["2024-01-31", "2024-01-31T01:00+02:00", ""])
-    >>> reader.times().astype(str).tolist()
-    ['2024-01-31T00:00:00.000000', '2024-01-30T23:00:00.000000', 'NaT']
+    >>> reader.read(pa.array(["2024-01-31", "2024-01-31T01:00+02:00", ""]))
+    >>> reader.times()[0][:2].astype(str).tolist(), reader.times()[1].tolist()
+    (['2024-01-31T00:00:00.000000', '2024-01-30T23:00:00.000000'], [False, False, True])
     """
 
-    def __init__(self) -> None:
-        self.kind: str | None = None
-        self.pieces: list[NDArray[Any] | int] = []  # times, or how many rows in a row have none
+    def __init__(self, empty: str | None = None) -> None:
+        self.empty, self.kind, self.n = empty, "", 0
+        self.pieces: list[tuple[Any, NDArray[np.bool_] | None]] = []
 
-    def read(self, texts: list[str]) -> None:
-        """Read one piece; blank texts are no times. `BadTimeError` has the place of the first that is none."""
-        first = next((text for text in texts if text.strip()), None)
-        if first is None:
-            self.pieces.append(len(texts))
-            return
-        if self.kind is None:
-            self.kind = "number" if _is_number(first) else "date"
-        self.pieces.append(_dates(texts) if self.kind == "date" else self._numbers(texts))
-
-    def _numbers(self, texts: list[str]) -> NDArray[Any]:
+    def read(self, texts: pa.Array) -> None:
+        """Read one piece. `BadTimeError` has the row of the first text that is not a time."""
+        if not self.kind and (first := next((t for t in (one.as_py() for one in texts) if t and t.strip()), None)):
+            self.kind = "number" if _number(first) is not None else "date"
         try:
-            return _numbers(texts)
-        except ValueError:
-            place = next(i for i, text in enumerate(texts) if not _is_number(text))
-            reason = f"the time {shown(texts[place])} is not a number, as those before it are. {FORMS}."
-            raise BadTimeError(place, reason) from None
+            values = _parsed(texts, self.kind)
+        except pa.ArrowInvalid:
+            own = ["" if text is None else text.strip() for text in texts.to_pylist()]
+            values = self._blank_or_slow(texts, own)
+        untimed = values.is_null().to_numpy(zero_copy_only=False) if values.null_count else None
+        raw = values.fill_null(0).to_numpy()
+        self.pieces.append((raw.view("datetime64[us]") if self.kind == "date" else raw, untimed))
+        self.n += len(texts)
 
-    def times(self) -> NDArray[Any]:
-        """Return all times: int64, float64 with NaN for none, or datetime64 with NaT for none."""
-        none = NONE[self.kind or "number"]
-        pieces = [np.full(piece, none) if isinstance(piece, int) else piece for piece in self.pieces]
-        return np.concatenate(pieces) if pieces else np.empty(0)
+    def _blank_or_slow(self, texts: pa.Array, own: list[str]) -> pa.Array:
+        """Read a piece that has blank texts or others that pyarrow does not parse."""
+        blank = next((place for place, text in enumerate(own) if not text), len(own))
+        upto = own[:blank] if self.empty is not None else own
+        try:
+            values = _parsed(pa.array([text or None for text in upto], pa.string()), self.kind)
+        except pa.ArrowInvalid:
+            values = self._numbers(upto) if self.kind == "number" else self._dates(upto)
+        if len(upto) < len(own):
+            raise BadTimeError(self.n + blank, self.empty or "")
+        return values
+
+    def _numbers(self, texts: list[str]) -> pa.Array:
+        values = [_number(text) if text else None for text in texts]
+        bad = next(
+            (i for i, (text, value) in enumerate(zip(texts, values, strict=True)) if text and value is None), -1
+        )
+        if bad >= 0:
+            reason = f"the time {shown(texts[bad])} is not a number, as those before it are. {FORMS}."
+            raise BadTimeError(self.n + bad, reason)
+        if all(value is None or (isinstance(value, int) and -(2**63) <= value < 2**63) for value in values):
+            return pa.array(values, pa.int64())
+        return pa.array([None if value is None else float(value) for value in values], pa.float64())
+
+    def _dates(self, texts: list[str]) -> pa.Array:
+        import pandas as pd
+
+        given = pd.Series([text or None for text in texts], dtype=object)
+        read = pd.to_datetime(given, format="ISO8601", utc=True, errors="coerce")
+        if (bad := np.flatnonzero(read.isna() & given.notna())).size:
+            place = int(bad[0])
+            raise BadTimeError(self.n + place, f"the time {shown(texts[place])} cannot be read. {FORMS}.")
+        values = np.asarray(read.dt.tz_convert(None), dtype="datetime64[us]")
+        return pa.array(values.view(np.int64), pa.int64(), mask=np.isnat(values))
+
+    def times(self) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
+        """Return all times, int64, float64 or datetime64, and where there is none (None: nowhere)."""
+        if not self.pieces:
+            return np.empty(0), None
+        # Pieces without any time, before the first one, are numbers.
+        kinds = [values.dtype for values, mask in self.pieces if mask is None or not mask.all()]
+        kind = np.result_type(*kinds) if kinds else np.dtype(np.float64)
+        times = np.concatenate([values.astype(kind, copy=False) for values, _ in self.pieces])
+        if all(mask is None for _, mask in self.pieces):
+            return times, None
+        masks = [np.zeros(len(values), np.bool_) if mask is None else mask for values, mask in self.pieces]
+        return times, np.concatenate(masks)
 
 
-def times_of_column(column: Any, name: str) -> NDArray[Any]:
-    """Return the times of a pandas column; NaN or NaT where there is none, an error where there is no telling."""
-    import pandas as pd
+def _parsed(texts: pa.Array, kind: str) -> pa.Array:
+    """Return numbers, or dates in microseconds, as pyarrow parses them; `ArrowInvalid` if it cannot parse all."""
+    if kind == "number":
+        data = texts.buffers()[2]
+        # Arrow also reads 0x1F.
+        if data is not None and (b"x" in (own := data.to_pybytes()) or b"X" in own):
+            raise pa.ArrowInvalid("hexadecimal")
+        try:
+            return texts.cast(pa.int64())
+        except pa.ArrowInvalid:
+            values = texts.cast(pa.float64())
+            if pc.all(pc.is_finite(values)).as_py() is False:
+                raise
+            return values
+    try:
+        return texts.cast(pa.timestamp("us")).cast(pa.int64())
+    except pa.ArrowInvalid:
+        return texts.cast(pa.timestamp("us", "UTC")).cast(pa.int64())
 
-    absent = column.isna().to_numpy()
-    if pd.api.types.is_bool_dtype(column.dtype):
-        raise BadTimeError(0, f"the column {name!r} holds {column.dtype}. {FORMS}.")
-    if pd.api.types.is_integer_dtype(column.dtype) and not absent.any():
-        return np.asarray(column.to_numpy(dtype=np.int64))
-    if pd.api.types.is_numeric_dtype(column.dtype):
-        return np.asarray(column.to_numpy(dtype=np.float64, na_value=np.nan))
-    kind = pd.api.types.infer_dtype(column, skipna=True)
-    if kind in ("datetime64", "datetime", "date"):
-        return _utc(pd.to_datetime(column, utc=True))
-    if kind in ("integer", "floating", "mixed-integer-float", "decimal"):
-        return np.asarray(column.astype(float))
-    if kind in ("string", "empty"):
+
+def _number(text: str) -> float | int | None:
+    """Return a number, or None if the text is no finite number.
+
+    >>> _number("7"), _number("-2.5e1"), _number("1_0"), _number("nan"), _number("0x1F")
+    (7, -25.0, None, None, None)
+    """
+    if not NUMBER.fullmatch(text.strip()):
+        return None
+    try:
+        return int(text)
+    except ValueError:
+        value = float(text)
+        return value if np.isfinite(value) else None
+
+
+def times_of_column(values: Any, name: str) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
+    """Return the times of an Arrow or pandas column, and where there is none (None: nowhere)."""
+    column = arrow_column(values)
+    if isinstance(column, np.ndarray):
+        return _times_of_objects(column, name)
+    kind = column.type
+    if pa.types.is_dictionary(kind):
+        return times_of_column(column.cast(kind.value_type), name)
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or str(kind) == "string_view":
         reader = TimeReader()
-        reader.read(["" if none else str(text) for none, text in zip(absent, column, strict=True)])
+        for piece in column.cast(pa.large_string()).chunks:
+            reader.read(piece)
         return reader.times()
+    if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
+        if pa.types.is_date(kind):
+            column, kind = column.cast(pa.timestamp("ms")), pa.timestamp("ms")
+        untimed = _nulls(column)
+        counts = column.cast(pa.int64()).fill_null(0).to_numpy()
+        if kind.unit == "ns":
+            counts = counts // 1000
+        factor = {"s": 1_000_000, "ms": 1000}.get(kind.unit, 1)
+        if len(counts) and factor > 1 and (far := np.abs(counts) > 2**62 // factor).any():
+            raise BadTimeError(int(far.argmax()), f"the time is too far from 1970. {FORMS}.")
+        return (counts * factor if factor > 1 else counts).view("datetime64[us]"), untimed
+    if pa.types.is_integer(kind) and (kind != pa.uint64() or (pc.max(column).as_py() or 0) < 2**63):
+        return column.cast(pa.int64()).fill_null(0).to_numpy(), _nulls(column)
+    if (
+        pa.types.is_integer(kind)
+        or pa.types.is_floating(kind)
+        or pa.types.is_decimal(kind)
+        or pa.types.is_null(kind)
+    ):
+        floats = column.cast(pa.float64())
+        floats = pc.if_else(pc.is_nan(floats), pa.scalar(None, pa.float64()), floats)
+        times, untimed = floats.fill_null(0.0).to_numpy(), _nulls(floats)
+        if (bad := np.isinf(times)).any():
+            place = int(bad.argmax())
+            raise BadTimeError(place, f"the time {shown(times[place])} cannot be read. {FORMS}.")
+        return times, untimed
     raise BadTimeError(0, f"the column {name!r} holds {kind}. {FORMS}.")
 
 
-def absent_times(times: NDArray[Any]) -> NDArray[np.bool_]:
-    """Return where there is no time.
-
-    >>> absent_times(np.array([1.0, np.nan])).tolist()
-    [False, True]
-    """
-    return np.asarray(times != times)  # as NaN and NaT have it
+def _nulls(column: pa.ChunkedArray) -> NDArray[np.bool_] | None:
+    return column.is_null().to_numpy() if column.null_count else None
 
 
-def _numbers(texts: list[str]) -> NDArray[Any]:
-    try:
-        return np.array(list(map(int, texts)), dtype=np.int64)
-    except (ValueError, OverflowError):
-        values = np.array([float(text) if text.strip() else np.nan for text in texts])
-    if np.isinf(values).any() or np.isnan(values).sum() != sum(not text.strip() for text in texts):
-        raise ValueError("inf and nan are no times")
-    return values
-
-
-def _is_number(text: str) -> bool:
-    try:
-        _numbers([text])
-    except ValueError:
-        return False
-    return True
-
-
-def _dates(texts: list[str]) -> NDArray[Any]:
+def _times_of_objects(values: NDArray[Any], name: str) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
     import pandas as pd
 
-    stripped = pd.Series([text.strip() or None for text in texts], dtype=object)
-    read = pd.to_datetime(stripped, format="ISO8601", utc=True, errors="coerce")
-    if (bad := np.flatnonzero(read.isna() & stripped.notna())).size:
-        place = int(bad[0])
-        raise BadTimeError(place, f"the time {shown(texts[place])} cannot be read. {FORMS}.")
-    return _utc(read)
+    kind = pd.api.types.infer_dtype(values, skipna=True)
+    absent: NDArray[np.bool_] | None = np.asarray(pd.isna(pd.Series(values)))
+    absent = absent if absent is not None and absent.any() else None
+    if kind in ("datetime64", "datetime", "date"):
+        dates = pd.to_datetime(pd.Series(values), utc=True).dt.tz_convert(None)
+        return np.asarray(dates, dtype="datetime64[us]"), absent
+    if kind in ("integer", "mixed-integer-float", "decimal"):
+        return pd.Series(values).astype(float).to_numpy(), absent
+    raise BadTimeError(0, f"the column {name!r} holds {'bool' if kind == 'boolean' else kind}. {FORMS}.")
 
 
-def _utc(column: Any) -> NDArray[Any]:
-    return np.asarray(column.dt.tz_convert(None), dtype="datetime64[us]")
+def clocked(
+    times: NDArray[Any], untimed: NDArray[np.bool_] | None
+) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
+    """Apply `to_clock` to the times that are there.
+
+    >>> clocked(np.array([1_500_000_000, 0]), np.array([False, True]))[0].astype(str).tolist()
+    ['2017-07-14T02:40:00.000000', '1970-01-01T00:00:00.000000']
+    """
+    if untimed is None or not untimed.any():
+        return to_clock(times), None
+    known = np.flatnonzero(~untimed)
+    try:
+        found = to_clock(times[known])
+    except BadTimeError as error:
+        raise BadTimeError(int(known[error.place]), error.reason) from None
+    full = np.zeros(len(times), found.dtype)
+    full[known] = found
+    return full, untimed
 
 
 def to_clock(times: NDArray[Any]) -> NDArray[Any]:
@@ -151,30 +242,34 @@ def to_clock(times: NDArray[Any]) -> NDArray[Any]:
     """
     if times.dtype.kind == "M" or not len(times):
         return times
-    size = np.abs(times.astype(np.float64))
     bounds = [CLOCK_FROM, *(bound for _, bound in CLOCK_UNITS[:-1])]
-    unit = np.searchsorted(bounds, size, side="right")
-    known = ~absent_times(times)
-    if not known.any():
-        return times
-    first = int(np.argmax(known))
-    if (other := np.flatnonzero(known & (unit != unit[first]))).size:
-        names = ["a number without a clock", *(f"{name} since 1970" for name, _ in CLOCK_UNITS)]
-        place = int(other[0])
-        raise BadTimeError(
-            place,
-            f"the time {shown(times[place])} would be {names[unit[place]]}, but {shown(times[first])} before it is "
-            f"{names[unit[first]]}. Use one unit in the whole column.",
-        )
-    if unit[first] == 0:
+
+    def unit_of(values: Any) -> Any:
+        return np.searchsorted(bounds, np.abs(np.asarray(values, np.float64)), side="right")
+
+    low, high = times.min(), times.max()
+    first, *others = unit_of([times[0], low, high]).tolist()
+    if low <= 0 or others != [first, first]:
+        unit = unit_of(times)
+        if (other := np.flatnonzero(unit != first)).size:
+            names = ["a number without a clock", *(f"{name} since 1970" for name, _ in CLOCK_UNITS)]
+            place = int(other[0])
+            raise BadTimeError(
+                place,
+                f"the time {shown(times[place])} would be {names[unit[place]]}, but {shown(times[0])} before it is "
+                f"{names[first]}. Use one unit in the whole column.",
+            )
+    if first == 0:
         return times
     if times.dtype.kind == "f":
-        factor = (1e6, 1e3, 1.0, 1e-3)[unit[first] - 1]
-        micro = np.full(len(times), np.iinfo(np.int64).min)  # NaT
-        micro[known] = np.round(times[known] * factor).astype(np.int64)
-        return micro.view("datetime64[us]")
-    numerator, denominator = ((1_000_000, 1), (1_000, 1), (1, 1), (1, 1_000))[unit[first] - 1]
-    return (times * numerator // denominator).astype(np.int64).view("datetime64[us]")
+        factor = (1e6, 1e3, 1.0, 1e-3)[first - 1]
+        micro = np.round(times * factor)
+        if (far := np.abs(micro) >= 2**63).any():
+            place = int(far.argmax())
+            raise BadTimeError(place, f"the time {shown(times[place])} is too far from 1970. {FORMS}.")
+        return micro.astype(np.int64).view("datetime64[us]")
+    numerator, denominator = ((1_000_000, 1), (1_000, 1), (1, 1), (1, 1_000))[first - 1]
+    return (times * numerator if denominator == 1 else times // denominator).view("datetime64[us]")
 
 
 def read_time(value: Any, clock: bool) -> Any:
@@ -188,7 +283,7 @@ def read_time(value: Any, clock: bool) -> Any:
     if isinstance(value, bool) or value is None:
         raise InputError(f"the time {shown(value)} cannot be read. {FORMS}.")
     if isinstance(value, int | float | np.integer | np.floating):
-        if not np.isfinite(value):
+        if not abs(float(value)) < 2**63:
             raise InputError(f"the time {shown(value)} cannot be read. {FORMS}.")
         found = to_clock(np.array([value]))
         if (found.dtype.kind == "M") == clock:

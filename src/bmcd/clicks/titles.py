@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bmcd.clicks.frames import column_names, columns
-from bmcd.clicks.ids import Coded, encode, objects
+from bmcd.clicks.frames import column_names, column_of, columns
+from bmcd.clicks.ids import WHOLE, Coded, encode, objects
+from bmcd.clicks.text_files import TextTable
 from bmcd.errors import ClicksError
 from bmcd.system.text import shown
 
@@ -54,8 +55,8 @@ def titles_of_frame(
     import pandas as pd
 
     item, title, steps = title_columns(column_names(frame), item, title, usual)
-    ids, texts = columns(frame, item, title)
-    own = encode(ids, item, advice="Every title needs an item.")
+    (texts,) = columns(frame, title)
+    own = encode(column_of(frame, item), item, advice="Every title needs an item.")
     found: dict[int, str] = {}
     for row in np.flatnonzero(~pd.isna(texts)).tolist():
         text = str(texts[row])
@@ -64,6 +65,20 @@ def titles_of_frame(
             raise ClicksError(reason, row=row, column=title)
     keys = own.ids.tolist()
     return {keys[code]: text for code, text in found.items()}, steps
+
+
+def titles_of_text(table: TextTable, whole: bool) -> dict[Any, str]:
+    """Return the titles by item out of a text file; `whole`: the items of the log are whole numbers."""
+    found: dict[Any, str] = {}
+    for line, row in table.rows():
+        item, title = (row[place].strip() for place in table.positions)
+        if not item:
+            name = table.wanted["title_item"]
+            raise table.error_at(f"the {name} id is empty. Every title needs an item.", line, "title_item")
+        key = int(item) if whole and WHOLE.fullmatch(item) else item
+        if title and found.setdefault(key, title) != title:
+            raise table.error_at(f"item {shown(item)} has two titles. Keep one of them.", line, "title")
+    return found
 
 
 def title_columns(
