@@ -41,6 +41,10 @@ def test_the_contract(options, fit):
     check_recommender(lambda: bmcd.BMCD(2, **options), fit=SHORT | fit)
 
 
+def test_the_contract_on_an_ordered_log():
+    check_recommender(lambda: bmcd.BMCD(2), fit=SHORT, clicks=example_clicks(ordered=True))
+
+
 def test_scikit_learns_habits(model, clicks):
     new = clone(model)
     assert not hasattr(new, "draws_")
