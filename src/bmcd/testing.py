@@ -81,7 +81,8 @@ def check_recommender(
     * an unknown item is an error, unless `unknown="ignore"` leaves it out.
 
     With ``histories=False``, for a method that cannot serve users it was not fitted to, `recommend_for` is not
-    checked. ``clicks`` are by default those of `example_clicks`. Check a recommender that uses order on an ordered log:
+    checked. ``clicks`` are by default those of `example_clicks`. Check a recommender that uses order on an ordered
+    log:
 
     >>> from bmcd.baselines import EASE, Transitions
     >>> check_recommender(EASE)
