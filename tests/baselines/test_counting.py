@@ -7,28 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 from tests.reference import counting as reference
+from tests.reference.events import some_events
 
 from bmcd import Clicks
 from bmcd.baselines import counting
-from bmcd.baselines.counting import Events, events_of
+from bmcd.baselines.counting import events_of
 from bmcd.errors import InputError
 
 TIGHT = {"rtol": 1e-6, "atol": 1e-12}  # values are kept in single precision
-
-
-@st.composite
-def some_events(draw, n_items=5):
-    n = draw(st.integers(0, 25))
-    item = draw(st.lists(st.integers(0, n_items - 1), min_size=n, max_size=n))
-    new_session = draw(st.lists(st.booleans(), min_size=n, max_size=n))
-    session = np.cumsum(new_session).astype(np.int64)
-    tied = np.array(draw(st.lists(st.booleans(), min_size=n, max_size=n)), np.bool_)
-    tied &= np.concatenate(([False], session[1:] == session[:-1]))[:n]
-    age = None
-    if draw(st.booleans()):
-        # Hours in steps of a quarter, so that clicks of different sessions have equal ages too.
-        age = 0.25 * np.array(draw(st.lists(st.integers(0, 400), min_size=n, max_size=n)), np.float64)
-    return Events(np.array(item, np.int32), session, session, age, tied, n_items)
 
 
 @given(some_events(), st.integers(1, 6), st.sampled_from([None, 0.5, 12.0]))

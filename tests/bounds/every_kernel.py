@@ -12,6 +12,7 @@ from bmcd.prediction.arviz_tree import mixture_tree
 from bmcd.prediction.predictor import Predictor
 from bmcd.sampling.posterior import sample_posterior
 from bmcd.sampling.run import Run
+from bmcd.testing import example_clicks
 
 
 def main():
@@ -46,6 +47,13 @@ def main():
                 for move in ("swap", "leap_and_shift"):
                     options = {"distance": name, "sampler": "paper", "ranks_move": move}
                     sample_posterior(clicks_, n_clusters, replace(run, thin=20), **options)
+    for seed in range(3):
+        log = example_clicks(seed, ordered=True)
+        for name in ("Trending", "Transitions", "RecentCooccurrence", "SessionKNN", "EASE"):
+            options = {"decay": 0.5} if name == "EASE" else {}
+            model = getattr(bmcd.baselines, name)(**options).fit(log)
+            model.recommend(1)
+            model.recommend_for([[], log.items[:5].tolist()], log.n_items + 3)
     print("every kernel stayed inside its arrays")
 
 

@@ -38,7 +38,13 @@ def model(clicks):
     ],
 )
 def test_the_contract(options, fit):
-    check_recommender(lambda: bmcd.BMCD(2, **options), fit=SHORT | fit)
+    # Only the footrule can serve users it was not fitted to.
+    footrule = options.get("distance", "footrule") == "footrule"
+    check_recommender(lambda: bmcd.BMCD(2, **options), fit=SHORT | fit, histories=footrule)
+
+
+def test_the_contract_on_an_ordered_log():
+    check_recommender(lambda: bmcd.BMCD(2), fit=SHORT, clicks=example_clicks(ordered=True))
 
 
 def test_scikit_learns_habits(model, clicks):

@@ -33,8 +33,10 @@ def model(clicks):
     return bmcd.Tastes(3, chains=4).fit(clicks, seed=5, **SHORT)
 
 
-def test_it_keeps_the_contract():
-    testing.check_recommender(lambda: bmcd.Tastes(3, chains=2), fit={"draws": 2, "warmup": 5, "thin": 1})
+@pytest.mark.parametrize("ordered", [False, True])
+def test_it_keeps_the_contract(ordered):
+    clicks, fit = testing.example_clicks(ordered=ordered), {"draws": 2, "warmup": 5, "thin": 1}
+    testing.check_recommender(lambda: bmcd.Tastes(3, chains=2), fit=fit, clicks=clicks)
 
 
 @pytest.mark.parametrize("k", [1, 3, 13, 14, 15, 20])
