@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import copy
 import inspect
+import warnings
 from collections.abc import Mapping
 from dataclasses import replace
 from itertools import pairwise
@@ -22,7 +23,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
 
 from bmcd.clicks.log import Clicks
-from bmcd.errors import BlendError, BmcdError, InputError
+from bmcd.errors import BlendError, BmcdError, FitWarning, InputError
 
 Floats = NDArray[np.float64]
 
@@ -207,7 +208,9 @@ def fit_members(
         if run.get("checkpoint") is not None:
             run["checkpoint"] = Path(run["checkpoint"]) / f"{quote(name, safe='')}-{part}.checkpoint"
         try:
-            fresh.fit(inside, **run)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", FitWarning)  # the weights are learnt from what the model says
+                fresh.fit(inside, **run)
         except BmcdError as error:
             raise BlendError(f"{name}: {error}") from error
         fitted[name] = fresh

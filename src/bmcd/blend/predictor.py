@@ -33,6 +33,7 @@ from bmcd.clicks.log import Clicks
 from bmcd.clusters.summary import ClusterSummaries
 from bmcd.errors import InputError
 from bmcd.prediction.answers import Answers, Floats, Options, Predictions
+from bmcd.prediction.race import race_corrected
 from bmcd.prediction.top_k import Lists
 from bmcd.sampling.diagnostics import Verdict
 from bmcd.system.progress import counting
@@ -51,7 +52,7 @@ FEWEST_WINDOWS = 3
 @numba.njit(cache=True, nogil=True)
 def _answer(
     asked, first, last, t, head, smoothing, repeats, columns, w, z, log_outside, has_outside, g, k, allowed,
-    rank, room, near, out_item, out_probability, out_outside, dense,
+    rank, room, near, out_item, out_probability, out_outside, dense, corrected,
 ):  # fmt: skip
     """Write the best k items of some users, their probabilities, and the expected clicks outside.
 
@@ -102,6 +103,11 @@ def _answer(
             continue
         time = time_of_next_k(rates, m, n, outside, g, 0.0, stays)
         out_outside[e] = outside * time if outside > 0.0 else 0.0
+        if corrected and n_cells == 0 and g > 1.0 and time != math.inf:
+            # Clicks held out at random were fewer than those to come, so the short cut's error does not cancel.
+            race_corrected(rates[:n], g, time, keys[:n])
+            for r in range(n):
+                stays[r] = 1.0 - min(max(keys[r], 0.0), 1.0)
         if dense.shape[0]:
             for r in range(n_rows):
                 dense[e, found[r]] = 1.0 - stays[r]
@@ -226,7 +232,7 @@ class BlendPredictor(Answers):
                         asked, first, last, self.counted, head, SMOOTHING, fit.settings.repeats, rule.layout.columns,
                         w, z[part], fit.tables.outside + 4.0, rule.has_outside, float(horizon), k, allowed, rank,
                         room, near, out_item[part], out_probability[part], out_outside[part],
-                        every[part] if len(every) else every,
+                        every[part] if len(every) else every, not fit.settings.ordered,
                     )  # fmt: skip
 
                 list(pool.map(piece, range(0, end - begin, PIECE)))
