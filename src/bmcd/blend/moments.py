@@ -152,6 +152,12 @@ def moments_in(
     target_start = np.concatenate(([0], np.cumsum(g))).astype(np.int64)
     takes = np.arange(target_start[-1]) + np.repeat(at - target_start[:-1], g)
     targets = clicks.sequence[place[takes]].astype(np.int32)
+    if repeats:  # a second click on an item is no further item: it counts as outside
+        owner_of = np.repeat(np.arange(len(g)), g)
+        seen_at = np.unique(owner_of * (clicks.n_items + 1) + targets, return_index=True)[1]
+        again = np.ones(len(targets), np.bool_)
+        again[seen_at] = False
+        targets[again] = -1
     return Moments(histories_until(clicks, place[at], user), targets, target_start, user)
 
 

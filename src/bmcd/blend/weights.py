@@ -331,26 +331,27 @@ def learn(
     prior = np.full(loss.shape, 1.0 / PRIOR_SD**2) if precision is None else precision
     value, gradient, hessian = loss(w, True)
     value += float((prior * (w - centre) ** 2).sum()) / 2
-    damping = 0.0
     for _ in range(most_steps):
         slope = (gradient + (prior * (w - centre)).ravel())[free]
         curve = hessian[np.ix_(free, free)] + np.diag(prior.ravel()[free])
-        step, gain, damping = _step(curve, slope, damping)
+        step, gain = _step(curve, slope)
         if gain < ENOUGH:
             break
-        following = w.copy()
-        following.ravel()[free] -= step
-        new, *rest = loss(following, True)
-        new += float((prior * (following - centre) ** 2).sum()) / 2
-        if np.isfinite(new) and new <= value + 1e-9 * abs(value):
-            done = value - new < ENOUGH
-            w, value, (gradient, hessian), damping = following, new, rest, damping / 10
-            if done:
+        length = 1.0
+        while length > 1e-4:
+            following = w.copy()
+            following.ravel()[free] -= length * step
+            new = loss(following, False)[0] + float((prior * (following - centre) ** 2).sum()) / 2
+            if new <= value - 0.1 * length * gain:
                 break
+            length /= 2
         else:
-            damping = max(damping * 10, 1e-3 * float(np.diag(curve).mean()))
-            if damping > 1e12:
-                break
+            break
+        done, w = value - new < ENOUGH, following
+        value, gradient, hessian = loss(w, True)
+        value += float((prior * (w - centre) ** 2).sum()) / 2
+        if done:
+            break
     covariance = np.zeros((0, 0))
     if errors:
         loss(w, False)
@@ -365,16 +366,12 @@ def learn(
     return Weights(w, covariance, plain)
 
 
-def _step(curve: Floats, slope: Floats, damping: float) -> tuple[Floats, float, float]:
-    """Return a Newton step, by how much it should lower the loss, and the damping that made it one downhill."""
-    while True:
-        try:
-            factor = np.linalg.cholesky(curve + damping * np.eye(len(curve)))
-            break
-        except np.linalg.LinAlgError:
-            damping = max(damping * 10, 1e-3 * max(float(np.abs(np.diag(curve)).mean()), 1e-12))
-    step = np.linalg.solve(factor.T, np.linalg.solve(factor, slope))
-    return step, float(step @ slope) / 2, damping
+def _step(curve: Floats, slope: Floats) -> tuple[Floats, float]:
+    """Return a step and by how much it should lower the loss: Newton's, with curvature taken as positive."""
+    size, axes = np.linalg.eigh(curve)
+    along = axes.T @ slope
+    size = np.maximum(np.abs(size), 1e-6 * max(float(np.abs(size).max(initial=0.0)), 1e-12))
+    return axes @ (along / size), float((along**2 / size).sum()) / 2
 
 
 def losses(examples: Examples, w: Floats, n_threads: int | None = None) -> Floats:
