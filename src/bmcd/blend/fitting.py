@@ -282,7 +282,7 @@ class Work:
             centre = learning.start_weights(layout, scaling)
             first = learning.learn(examples, centre, centre, most_steps=10, n_threads=threads).w
             labels = [cut.label for cut in self.cuts]
-            windows = tuple(learning.past_windows(examples, labels, first, centre, LIST, self.clock, threads))
+            windows = tuple(learning.past_windows(examples, labels, first, centre, LIST, True, threads))
         else:
             layout, scaling, has_outside = warm.rule.layout, warm.rule.scaling, warm.rule.has_outside
             examples = learning.examples_of(blocks, layout, self.settings, has_outside, threads)
@@ -305,7 +305,7 @@ class Work:
                 old = min(rung, len(warm.rule.ks) - 1)
                 begin = centre = scaling.from_raw(warm.rule.weights[old] / warm.rule.temper[old])
                 precision = 1.0 / (WARM_ERROR**2 + np.zeros_like(centre))
-            learnt = learning.learn_rung(examples, begin, centre, self.clock, threads, precision)
+            learnt = learning.learn_rung(examples, begin, centre, True, threads, precision)
             found.append((h, examples.n_moments, *learnt))
             weights = learnt[0].w
         n_users = len(np.unique(examples.user))
