@@ -8,13 +8,31 @@ import threading
 import time
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 from bmcd.serve.problems import Problem
 
 T = TypeVar("T")
+_of_thread = threading.local()
 # How much the latest question counts in the mean time of a question.
 NEWEST = 0.1
+
+
+class Unwanted(Exception):
+    """Nobody waits for the answer that a slot works on."""
+
+
+class Question(Future[T], Generic[T]):
+    """A question that waits or is worked on."""
+
+    is_unwanted = False
+
+
+def stop_if_unwanted() -> None:
+    """Raise `Unwanted` if nobody waits for the answer of this thread any more; long work calls it now and then."""
+    question = getattr(_of_thread, "question", None)
+    if question is not None and question.is_unwanted:
+        raise Unwanted
 
 
 class Slots:
@@ -22,7 +40,7 @@ class Slots:
 
     def __init__(self, n: int, queue: int, *, start: bool = True) -> None:
         self.n, self.queue = n, queue
-        self._waiting: dict[Future[Any], Callable[[], Any]] = {}  # in order of arrival
+        self._waiting: dict[Question[Any], Callable[[], Any]] = {}  # in order of arrival
         self._changed = threading.Condition()
         self._busy = 0
         self._mean_seconds = 0.01
@@ -43,7 +61,8 @@ class Slots:
         """Return what ``work`` gives, or raise what it raises.
 
         Raise `Problem` if too many wait, if it takes longer than ``seconds``, or if ``gone`` is done first, which
-        means that the caller has hung up. A question that nobody waits for is taken from the queue.
+        means that the caller has hung up. A question that nobody waits for is taken from the queue; work that has
+        begun on it ends at its next call of `stop_if_unwanted`, which frees the slot.
         """
         question = self.submit(work)
         answer = asyncio.wrap_future(question)
@@ -70,9 +89,9 @@ class Slots:
                 self._forget(question)
                 answer.cancel()
 
-    def submit(self, work: Callable[[], T]) -> Future[T]:
+    def submit(self, work: Callable[[], T]) -> Question[T]:
         """Put a question into the queue, or raise `Problem` if that is full."""
-        question: Future[T] = Future()
+        question: Question[T] = Question()
         with self._changed:
             if len(self._waiting) - (self.n - self._busy) >= self.queue:
                 wait = self.seconds_to_wait()
@@ -90,7 +109,8 @@ class Slots:
         """Return after how many seconds those that wait now will probably have been answered, at least 1."""
         return max(1, math.ceil(len(self._waiting) * self._mean_seconds / self.n))
 
-    def _forget(self, question: Future[Any]) -> None:
+    def _forget(self, question: Question[Any]) -> None:
+        question.is_unwanted = True
         with self._changed:
             self._waiting.pop(question, None)
 
@@ -104,7 +124,7 @@ class Slots:
                 if not question.set_running_or_notify_cancel():
                     continue
                 self._busy += 1
-            started = time.perf_counter()
+            started, _of_thread.question = time.perf_counter(), question
             try:
                 result, error = work(), None
             except BaseException as caught:
@@ -116,4 +136,5 @@ class Slots:
                 question.set_result(result)
             else:
                 question.set_exception(error)
+            _of_thread.question = None
             del work, question, result, error  # a slot that waits holds on to nothing
