@@ -97,7 +97,7 @@ def split(
     parts = data.hold_out(k, seed, by=by.value, keep=keep, too_few=too_few.value)
     names = {"user": user_column, "item": item_column, "title": title_column or "title", "time": when or "time"}
     frames = [part.to_frame("pandas").rename(columns=names) for part in parts]
-    write_frames(dict(zip(targets, frames, strict=True)))
+    write_frames(dict(zip(targets, frames, strict=True)), raw=True)  # what is read again must have the same ids
     unseen = int(((parts[0].per_item == 0) & (parts[1].per_item > 0)).sum())
     if as_json:
         print_json(_facts(data, parts, train, test, unseen) | {"k": k, "by": by.value, "seed": seed})
