@@ -55,9 +55,9 @@ class Connections:
         oldest = [(*next(iter(group.items())), group) for group in (self.unfinished, self.idle) if group]
         waits = {one: (now - since) / (WORTH_OF_IDLE if group is self.idle else 1) for one, since, group in oldest}
         waits = waits or {one: now - one.untaken for one in self.open if one.untaken is not None}
-        new.is_extra = not waits and len(self.open) <= self.most + self.settings.health_connections
-        if not new.is_extra:
+        if waits or len(self.open) > self.most + self.settings.health_connections:
             max(waits, key=lambda one: waits[one], default=new).end("too many connections")
+        new.is_extra = len(self.open) > self.most
 
     def sweep(self) -> None:
         """End connections whose callers take too long; it calls itself again."""
@@ -85,8 +85,9 @@ class Connection(HttpToolsProtocol):
         """Wait for a head."""
         transport.max_size = READ_BYTES
         super().connection_made(_Lingering(transport, self._close))  # type: ignore[arg-type]
-        self._enter(Phase.HEAD)
-        self.all.admit(self, self.since)
+        self.all.admit(self, self.loop.time())
+        if not self.transport.is_closing():
+            self._enter(Phase.HEAD)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget it."""
