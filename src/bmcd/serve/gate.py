@@ -33,6 +33,8 @@ OPEN = HEALTH | {"/", "/docs"}
 OPEN_FOLDER = "/page/"
 # True in the scope of a request on a connection beyond the limit.
 CROWDED = "bmcd.crowded"
+# In the query of an address: the framework takes time for the square of their number.
+MOST_PARAMETERS = 1_000
 # A body above this size takes one of so many places while it arrives.
 SMALL_BODY, LARGE_BODIES = 2**16, 32
 BUG = "This is a bug of the service. Its log has more, under the x-request-id of this answer."
@@ -101,6 +103,8 @@ class Gate:
                 "There are too many connections. Try again.",
                 headers={"Retry-After": "1", "Connection": "close"},
             )
+        if scope["query_string"].count(b"&") >= MOST_PARAMETERS:
+            raise Problem(422, f"The address has more than {MOST_PARAMETERS:,} parameters.")
         if self.settings.key is None or path in OPEN or path.startswith(OPEN_FOLDER):
             return
         kind, _, given = headers.get("authorization", "").partition(" ")
