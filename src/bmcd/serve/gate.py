@@ -153,14 +153,14 @@ class Gate:
 
     def _record(self, visit: _Visit) -> None:
         seconds = time.perf_counter() - visit.started
-        status = str(visit.status or 499)
-        self.metrics.requests.labels(visit.route, status).observe(seconds)
+        status, route = str(visit.status or 499), visit.route
+        self.metrics.requests.labels(route, status).observe(seconds)
         if access_log.isEnabledFor(logging.INFO):
             line = {
                 "time": time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime()) + "Z",
                 "request": visit.id,
                 "method": visit.method,
-                "route": visit.route,
+                "route": route,
                 "status": int(status),
                 "ms": round(1000 * seconds, 2),
                 "bytes": visit.n_bytes,
