@@ -50,15 +50,16 @@ class Attack:
         return time.monotonic() < self.until
 
     async def many(self, n: int, one: Callable[[], Awaitable[None]]) -> None:
-        """Do one thing from n connections, again and again: who is disconnected comes back."""
+        """Do one thing from n connections, the first of them within n ms; who is disconnected comes back."""
 
-        async def again() -> None:
+        async def again(number: int) -> None:
+            await asyncio.sleep(number / 1000)
             while self.lasts:
                 with contextlib.suppress(OSError, asyncio.IncompleteReadError):
                     await asyncio.wait_for(one(), max(0.01, self.until - time.monotonic()))
                 await asyncio.sleep(0.05)
 
-        results = await asyncio.gather(*(again() for _ in range(n)), return_exceptions=True)
+        results = await asyncio.gather(*(again(number) for number in range(n)), return_exceptions=True)
         strange = {repr(one) for one in results if isinstance(one, Exception) and not isinstance(one, TimeoutError)}
         if strange:
             print("attackers failed:", strange, file=sys.stderr)
