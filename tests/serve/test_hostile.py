@@ -123,6 +123,28 @@ def test_an_answer_that_took_too_long_frees_its_slot():
     stop_if_unwanted()  # in no slot
 
 
+def test_work_is_stopped_at_the_end():
+    """Python aborts if it ends while a daemon thread computes."""
+    slots, began, ended = Slots(1, 5), threading.Event(), threading.Event()
+
+    def endless():
+        began.set()
+        try:
+            while True:
+                stop_if_unwanted()
+                time.sleep(0.001)
+        finally:
+            ended.set()
+
+    question, waiting = slots.submit(endless), slots.submit(lambda: None)
+    assert began.wait(PATIENCE)
+    slots.close(PATIENCE)
+    assert ended.is_set()
+    assert slots.busy == slots.waiting == 0
+    assert question.exception(PATIENCE) is not None
+    assert not waiting.done()
+
+
 def test_many_people_are_answered_in_blocks_that_can_be_stopped(files, monkeypatch):
     model = ServedModel.from_file(files["tastes"])
     people = [(number, ["i1", "i4"][: number % 3]) for number in range(2 * BLOCK + 5)]

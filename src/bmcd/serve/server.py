@@ -27,6 +27,8 @@ log = logging.getLogger("bmcd.serve")
 SWITCH_SECONDS = 0.001
 # Connections that may wait to be taken, and how many are taken before any of them is read.
 BACKLOG, TAKEN_AT_ONCE = 2048, 64
+# Until the work that was cut off at the end has stopped.
+STOP_SECONDS = 2.0
 # What the process opens besides connections.
 OTHER_FILES = 96
 
@@ -64,6 +66,7 @@ def serve(
             asyncio.run(server.serve(sockets=[listening]))
         finally:
             sys.setswitchinterval(interval)
+            service.slots.close(STOP_SECONDS)
     if failed:
         raise failed[0]
 

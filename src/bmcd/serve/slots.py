@@ -42,7 +42,7 @@ class Slots:
         self.n, self.queue = n, queue
         self._waiting: dict[Question[Any], Callable[[], Any]] = {}  # in order of arrival
         self._changed = threading.Condition()
-        self._busy = 0
+        self._working: set[Question[Any]] = set()
         self._mean_seconds = 0.01
         for number in range(n if start else 0):
             threading.Thread(target=self._work, name=f"bmcd-slot-{number}", daemon=True).start()
@@ -55,7 +55,7 @@ class Slots:
     @property
     def busy(self) -> int:
         """How many questions are worked on."""
-        return self._busy
+        return len(self._working)
 
     async def run(self, work: Callable[[], T], seconds: float, gone: Awaitable[Any] | None = None) -> T:
         """Return what ``work`` gives, or raise what it raises.
@@ -93,7 +93,7 @@ class Slots:
         """Put a question into the queue, or raise `Problem` if that is full."""
         question: Question[T] = Question()
         with self._changed:
-            if len(self._waiting) - (self.n - self._busy) >= self.queue:
+            if len(self._waiting) - (self.n - self.busy) >= self.queue:
                 wait = self.seconds_to_wait()
                 raise Problem(
                     429,
@@ -109,6 +109,14 @@ class Slots:
         """Return after how many seconds those that wait now will probably have been answered, at least 1."""
         return max(1, math.ceil(len(self._waiting) * self._mean_seconds / self.n))
 
+    def close(self, seconds: float) -> None:
+        """Stop the work, and wait for it: Python may abort if it ends while a thread computes."""
+        with self._changed:
+            self._waiting.clear()
+            for question in self._working:
+                question.is_unwanted = True
+            self._changed.wait_for(lambda: not self._working, seconds)
+
     def _forget(self, question: Question[Any]) -> None:
         question.is_unwanted = True
         with self._changed:
@@ -123,14 +131,15 @@ class Slots:
                 work = self._waiting.pop(question)
                 if not question.set_running_or_notify_cancel():
                     continue
-                self._busy += 1
+                self._working.add(question)
             started, _of_thread.question = time.perf_counter(), question
             try:
                 result, error = work(), None
             except BaseException as caught:
                 result, error = None, caught
             with self._changed:
-                self._busy -= 1
+                self._working.discard(question)
+                self._changed.notify_all()
                 self._mean_seconds += NEWEST * (time.perf_counter() - started - self._mean_seconds)
             if error is None:
                 question.set_result(result)
