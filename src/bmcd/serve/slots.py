@@ -43,6 +43,7 @@ class Slots:
         self._waiting: dict[Question[Any], Callable[[], Any]] = {}  # in order of arrival
         self._changed = threading.Condition()
         self._working: set[Question[Any]] = set()
+        self._is_closing = False
         self._mean_seconds = 0.01
         for number in range(n if start else 0):
             threading.Thread(target=self._work, name=f"bmcd-slot-{number}", daemon=True).start()
@@ -112,6 +113,7 @@ class Slots:
     def close(self, seconds: float) -> None:
         """Stop the work, and wait for it: Python may abort if it ends while a thread computes."""
         with self._changed:
+            self._is_closing = True
             self._waiting.clear()
             for question in self._working:
                 question.is_unwanted = True
@@ -139,7 +141,8 @@ class Slots:
                 result, error = None, caught
             with self._changed:
                 self._working.discard(question)
-                self._changed.notify_all()
+                if self._is_closing:
+                    self._changed.notify_all()
                 self._mean_seconds += NEWEST * (time.perf_counter() - started - self._mean_seconds)
             if error is None:
                 question.set_result(result)
