@@ -144,7 +144,7 @@ def test_a_checkpoint_of_ones_own_stays_and_is_gone_on_from(run, split, tmp_path
     first = bmcd.load(tmp_path / "m.bmcd").recommend(2)
     again = run(*command)
     assert again.code == 0, again.err
-    assert f"Going on from {folder}" in again.out
+    assert f"Resuming from {folder}" in again.out
     assert bmcd.load(tmp_path / "m.bmcd").recommend(2).equals(first)
     refused = run(*command, "--seed", "5")
     assert refused.code == 1

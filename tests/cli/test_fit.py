@@ -195,6 +195,37 @@ def test_a_checkpoint_of_another_run_is_refused_and_one_of_ones_own_can_grow(run
     assert bmcd.load(path).draws_.n_draws == 8
 
 
+def test_a_nightly_fit_is_not_stopped_by_the_checkpoint_of_the_night_before(run, folder, tmp_path, tiny):
+    """A run refused by --require-converged leaves its checkpoint, and the next night's log is another one."""
+    path, log = tmp_path / "m.bmcd", tmp_path / "log.csv"
+    kept, aside = tmp_path / "m.bmcd.checkpoint", tmp_path / "m.bmcd.checkpoint.set-aside"
+    rows = (folder / "numbers.csv").read_text().splitlines(keepends=True)
+    command = ("fit", log, "-o", path, *tiny)
+    for night in range(3):
+        log.write_text("".join(rows[: len(rows) - night]))
+        found = run(*command, "--require-converged")
+        assert found.code == 3, found.err
+        assert kept.exists()
+        assert ("warning: " in found.err) == ("set aside as" in found.err) == aside.exists() == (night > 0)
+    for damaged in (kept, tmp_path / "m.bmcd.checkpoint.1"):
+        damaged.write_bytes(damaged.read_bytes()[:1000])
+    assert run(*command).code == 0
+    assert not kept.exists()  # finished
+    bmcd.BMCD(2).fit(bmcd.read_clicks(log), draws=5, warmup=5, chains=2, progress=False).save(tmp_path / "p.bmcd")
+    assert path.read_bytes() == (tmp_path / "p.bmcd").read_bytes()  # from scratch
+
+
+def test_a_checkpoint_of_another_version_is_set_aside(run, folder, tmp_path, tiny, monkeypatch):
+    command = ("fit", folder / "numbers.csv", "-o", tmp_path / "m.bmcd", *tiny)
+    monkeypatch.setattr("bmcd.sampling.checkpoint.__version__", "0.0.1")
+    assert run(*command, "--require-converged").code == 3
+    monkeypatch.undo()
+    found = run(*command)
+    assert found.code == 0, found.err
+    assert "0.0.1" in found.err
+    assert (tmp_path / "m.bmcd.checkpoint.set-aside").exists()
+
+
 def test_a_model_without_users(run, folder, tmp_path, tiny):
     path = tmp_path / "m.bmcd"
     found = run("fit", folder / "numbers.csv", "-o", path, "--no-clicks", *tiny)
@@ -214,7 +245,7 @@ def test_convergence_can_be_required(run, folder, tmp_path, tiny, number_model):
     assert found.code == 3
     assert found.err.startswith("bmcd: Not converged")
     assert "--warmup" in found.err
-    assert f"No model was written to {path}; {path}.checkpoint has the draws: remove it" in found.err
+    assert f"No model was written to {path}; {path}.checkpoint has the draws: run" in found.err
     assert path.read_bytes() == number_model.read_bytes()
     options = ("--draws", 1500, "--warmup", 5, "--chains", 2, "--clusters", 1)
     found = run("fit", folder / "numbers.csv", "-o", tmp_path / "n.bmcd", *options, "--require-converged", "--json")

@@ -1,3 +1,4 @@
+import csv
 import errno
 import json
 import os
@@ -27,6 +28,37 @@ def test_all_frames_go_into_all_formats(make, tmp_path):
     pd.testing.assert_frame_equal(pd.read_parquet(tmp_path / "rows.parquet"), want, check_dtype=False)
     assert json.loads((tmp_path / "rows.json").read_text())[1] == {"user": "b,c", "rank": 2, "mcse": None}
     assert len(list(tmp_path.iterdir())) == 3
+
+
+def test_a_lone_carriage_return_does_not_break_rows(tmp_path):
+    """Python before 3.13 does not quote it, and pandas read 240 rows of 120."""
+    titles = ["blue\rskirt", 'a "b"\r', "\rx", "plain", "a\nb", "a\r\nb"] * 20
+    frame = pd.DataFrame({"item": range(120), "title": titles, "mcse": [0.5, float("nan")] * 60})
+    with output.open_table(tmp_path / "rows.csv", raw=True) as write:
+        write(frame[:60])
+        write(frame[60:])
+    pd.testing.assert_frame_equal(pd.read_csv(tmp_path / "rows.csv"), frame, check_dtype=False)
+    with (tmp_path / "rows.csv").open(newline="") as file:
+        assert [row[1] for row in csv.reader(file)] == ["title", *titles]
+
+
+FORMULAS = ["=1+1", "+cmd", "-2+3", "@SUM(A1)", " =1", "\t=1", "\uff1d1", "\rx"]
+
+
+def test_a_spreadsheet_runs_no_cell(tmp_path):
+    texts = [*FORMULAS, "-5", "+3.5e3", "a=b", "'=1"]
+    frame = pd.DataFrame({"user": texts, "rank": -1, "title": pd.Series(texts, dtype=object)})
+    write_frame(frame, tmp_path / "rows.csv")
+    with (tmp_path / "rows.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["user"] for row in rows] == [f"'{text}" for text in FORMULAS] + texts[len(FORMULAS) :]
+    assert [row["title"] for row in rows] == [row["user"] for row in rows]
+    assert {row["rank"] for row in rows} == {"-1"}
+    write_frame(frame, tmp_path / "raw.csv", raw=True)
+    with (tmp_path / "raw.csv").open(newline="") as file:
+        assert [row["user"] for row in csv.DictReader(file)] == texts
+    write_frame(frame, tmp_path / "rows.json")
+    assert [row["user"] for row in json.loads((tmp_path / "rows.json").read_text())] == texts
 
 
 def test_ids_of_several_kinds_become_text(tmp_path):

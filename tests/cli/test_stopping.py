@@ -60,7 +60,7 @@ def test_a_stopped_fit_run_again_gives_the_same_model(start, run, folder, tmp_pa
     assert not path.exists()
     found = run(*fit_arguments(folder, path))
     assert found.code == 0, found.err
-    assert f"Going on from {checkpoint}" in found.out
+    assert f"Resuming from {checkpoint}" in found.out
     assert path.read_bytes() == whole.read_bytes()
     assert [file.name for file in path.parent.iterdir()] == ["m.bmcd"]
 

@@ -154,7 +154,9 @@ def test_it_ends_with_what_it_has_begun_answered(start, files, clicks):
 
 def test_it_ends_in_the_grace_time_although_a_question_takes_longer(start, files, clicks):
     service = start(
-        files["bmcd"], "--slots", "1", "--grace", "1", "--max-people", "100000", "--max-body", "100000000"
+        files["bmcd"],
+        *("--slots", "1", "--grace", "1"),
+        *("--max-people", "100000", "--max-body", "100000000", "--max-recommendations", "10000000"),
     )
     endless = {"people": [{"clicked": clicks.items.tolist()[:9]}] * 60_000, "k": 10}
     with ThreadPoolExecutor(1) as pool:

@@ -126,6 +126,35 @@ def test_a_folder_that_others_can_write_is_not_trusted(folder):
     assert list(planted.iterdir()) == []
 
 
+@pytest.mark.parametrize("mode", [0o777, 0o775, 0o1777])
+def test_a_given_folder_that_others_can_write_is_refused(folder, mode):
+    given = folder.parent / "given"
+    given.mkdir()
+    os.chown(given, NOBODY, 0)
+    given.chmod(mode)
+    found = as_nobody(folder, NUMBA_CACHE_DIR=str(given))
+    assert answer(found)[1:3] == ["temporary", str(folder / f"bmcd-kernels-{NOBODY}")]
+    assert f"NUMBA_CACHE_DIR={given} is not used: others can write {given}" in found.stderr
+    assert list(given.iterdir()) == []
+
+
+def test_a_given_folder_is_refused_for_what_is_above_and_in_it(tmp_path):
+    given = tmp_path / "given"
+    inside = given / kernel_cache._subfolder(kernel_cache.PACKAGE / "mallows")
+    inside.mkdir(parents=True)
+    assert kernel_cache.why_not_trusted(given) == ""
+    assert kernel_cache.why_not_trusted(tmp_path / "not there") == ""
+    (inside / "kernel.nbi").touch()
+    for path, mode in ((inside / "kernel.nbi", 0o666), (inside, 0o777), (tmp_path, 0o777)):
+        before = path.stat().st_mode
+        path.chmod(mode)
+        assert kernel_cache.why_not_trusted(given) == f"others can write {path}"
+        path.chmod(before)
+    if os.getuid() == 0:
+        os.chown(inside / "kernel.nbi", NOBODY, 0)
+        assert f"belongs to user {NOBODY}" in kernel_cache.why_not_trusted(given)
+
+
 def test_stale_kernels_are_found_in_every_folder(tmp_path):
     package = tmp_path / "package"
     (package / "room").mkdir(parents=True)

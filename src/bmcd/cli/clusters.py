@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bmcd.cli.output import TABLES, check_output, console, open_table, plain, print_json, say, write_frame
+from bmcd.cli.output import TABLES, RawCells, check_output, console, open_table, plain, print_json, say, write_frame
 from bmcd.system.progress import counting
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ def clusters(
         list[str] | None,
         typer.Option(help="Call a cluster by a name, such as 1=skirts, and keep that in the model file; repeat."),
     ] = None,
+    raw: RawCells = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Show the clusters, the largest first: how many users, the best items, and what sets them apart.
@@ -51,9 +52,9 @@ def clusters(
         fitted.name_clusters(names).save(model)
     found = fitted.clusters_
     if target is not None:
-        write_frame(found.to_frame(), target)
+        write_frame(found.to_frame(), target, raw=raw)
     if of_users is not None:
-        n_users = write_memberships(fitted, of_users)
+        n_users = write_memberships(fitted, of_users, raw=raw)
     if as_json:
         parts: dict[str, Any] = {} if target is not None else {"clusters": [asdict(c) for c in found]}
         parts |= {} if of_users is None else {"users_file": users, "n_users": n_users}
@@ -69,7 +70,7 @@ def clusters(
         say("agree: do the chains agree on the consensus? 0%: no more than by chance")
 
 
-def write_memberships(fitted: Model, path: Path) -> int:
+def write_memberships(fitted: Model, path: Path, *, raw: bool = False) -> int:
     """Write a row for each user: the likeliest cluster, its name and probability, then those of all clusters."""
     import narwhals as nw
     import numpy as np
@@ -77,7 +78,7 @@ def write_memberships(fitted: Model, path: Path) -> int:
     clicks, found = fitted.clicks_with_users(), fitted.clusters_
     names = np.array([c.name or c.suggested_name for c in found], object)
     text = ("user",) if clicks.users.dtype == object else ()
-    with open_table(path, text) as write, counting(None, "users", clicks.n_users) as show:
+    with open_table(path, text, raw=raw) as write, counting(None, "users", clicks.n_users) as show:
         for first in range(0, clicks.n_users, CHUNK):
             some = clicks.users[first : first + CHUNK]
             frame = nw.from_native(fitted.memberships(some.tolist())).to_pandas()

@@ -1,4 +1,4 @@
-"""Work that Ctrl-C must not cut in two: a model is written whole or not at all."""
+"""Work that a signal must not cut short: a model is written whole or not at all, a service starts in any case."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def held_back() -> Iterator[Callable[[], bool]]:
-    """Hold Ctrl-C back until the block is done; what is given says whether it came."""
+def held_back(number: int = signal.SIGINT) -> Iterator[Callable[[], bool]]:
+    """Hold Ctrl-C or another signal back until the block is done; the function returned tells whether it came."""
     came = threading.Event()
     if threading.current_thread() is not threading.main_thread():  # which alone hears signals
         yield came.is_set
         return
-    before = signal.signal(signal.SIGINT, lambda *_: came.set())
+    before = signal.signal(number, lambda *_: came.set())
     try:
         yield came.is_set
     finally:
-        signal.signal(signal.SIGINT, before)
+        signal.signal(number, before)

@@ -14,7 +14,15 @@ import typer
 from bmcd.cli.blends import FOLDS, PARTS, make_blend, parsed_parts
 from bmcd.cli.choosing import chosen_clusters, parsed_clusters, parsed_max_users, parsed_tastes, told
 from bmcd.cli.finishing import held_back
-from bmcd.cli.fitted import facts, is_finished, refuse, remove_checkpoint, tell_fitted
+from bmcd.cli.fitted import (
+    facts,
+    is_about_checkpoint,
+    is_finished,
+    refuse,
+    remove_checkpoint,
+    set_aside,
+    tell_fitted,
+)
 from bmcd.cli.log_files import (
     DATA,
     USUAL,
@@ -28,7 +36,7 @@ from bmcd.cli.log_files import (
 )
 from bmcd.cli.names import Distance, ModelName, PartName, RankScale, SamplerName, Start
 from bmcd.cli.output import MODELS, check_output, complain, plain, print_json, say
-from bmcd.errors import FitWarning, Interrupted
+from bmcd.errors import BmcdError, FitWarning, Interrupted
 
 if TYPE_CHECKING:
     from bmcd.clicks.log import Clicks
@@ -155,8 +163,9 @@ def fit(
         Path | None,
         typer.Option(
             rich_help_panel=RUN,
-            help="Where to keep what a stopped run needs to go on. By default beside the model, until it is "
-            "finished; one given here stays, and more --draws can be asked of it later.",
+            help="Checkpoint file. By default beside the model, removed when the fit is finished, and set aside if "
+            "it is of other clicks or another version; one given here stays, must fit, and can be asked for more "
+            "--draws later.",
         ),
     ] = None,
     count_k: Annotated[
@@ -232,7 +241,7 @@ def fit(
         say(data.summary())
         say()
         if kept.exists():
-            say(f"Going on from {kept}.")
+            say(f"Resuming from {kept}.")
     try:
         run: dict[str, Any] = {"seed": seed, "n_threads": threads}
         run |= {"draws": draws, "warmup": warmup, "chains": chains, "thin": thin, "max_time": max_time}
@@ -250,9 +259,9 @@ def fit(
             chosen = settings
             if not as_json:
                 say(f"{settings['reason']}\n")
-            fitted = _fitted(data, made, run)
+            fitted = _fitted(data, made, run, checkpoint is None)
         elif model is ModelName.tastes:
-            fitted = _fitted(data, bmcd.Tastes(n_tastes=n_tastes, **options), run)
+            fitted = _fitted(data, bmcd.Tastes(n_tastes=n_tastes, **options), run, checkpoint is None)
             chosen = None if fitted.choice_ is None else told(fitted.choice_)
         else:
             choice = None
@@ -266,7 +275,7 @@ def fit(
             number = candidates if isinstance(candidates, int) else "auto"
             options |= {"n_clusters": choice.recommended if choice else number}
             options |= {"sampler": sampler.value, "start": Start.kmeans.value if before else start}
-            fitted = _fitted(data, bmcd.BMCD(**options), {**run, "count_k": counted})
+            fitted = _fitted(data, bmcd.BMCD(**options), {**run, "count_k": counted}, checkpoint is None)
             fitted.choice_ = choice
             chosen = None if choice is None else told(choice)
             if candidates is None:
@@ -299,7 +308,21 @@ def _read(clicks: str, layout: Layout, titles: Path | None, **options: Any) -> C
     return data
 
 
-def _fitted(data: Clicks, model: Any, run: dict[str, Any]) -> Any:
+def _fitted(data: Clicks, model: Any, run: dict[str, Any], is_default_checkpoint: bool) -> Any:
+    """Return the fitted model; a default checkpoint that cannot be resumed from must not stop every next run."""
+    checkpoint = run["checkpoint"]
+    is_there = is_default_checkpoint and checkpoint.exists()
+    try:
+        return _fitted_from(data, model, run)
+    except BmcdError as error:
+        if not is_there or not is_about_checkpoint(error, checkpoint):
+            raise
+        moved = set_aside(checkpoint)
+        complain(f"{error} It was set aside as {moved}, and the fit starts from scratch.", "warning: ")
+    return _fitted_from(data, model, run)
+
+
+def _fitted_from(data: Clicks, model: Any, run: dict[str, Any]) -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FitWarning)  # it is told below, or by the report
         model.fit(data, **run)

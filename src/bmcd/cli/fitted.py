@@ -10,6 +10,7 @@ import typer
 
 from bmcd.cli.errors import NOT_CONVERGED, as_options
 from bmcd.cli.output import complain, file_size, rows_of, say
+from bmcd.errors import StoreError
 
 if TYPE_CHECKING:
     from bmcd.models.persistence import Model
@@ -37,11 +38,30 @@ def remove_checkpoint(checkpoint: Path) -> None:
     checkpoint.with_name(checkpoint.name + ".choice").unlink(missing_ok=True)
 
 
+def is_about_checkpoint(error: BaseException, checkpoint: Path) -> bool:
+    """Return whether an error is that a checkpoint, or a file in its folder, is damaged or of another run."""
+    if isinstance(error, StoreError) or str(error).startswith(str(checkpoint)):
+        return True
+    return error.__cause__ is not None and is_about_checkpoint(error.__cause__, checkpoint)
+
+
+def set_aside(checkpoint: Path) -> Path:
+    """Rename a checkpoint with its companions; one that was set aside before is replaced. Return its new name."""
+    from bmcd.sampling.store import previous
+
+    moved = checkpoint.with_name(checkpoint.name + ".set-aside")
+    remove_checkpoint(moved)
+    for old, new in ((previous(checkpoint), previous(moved)), (checkpoint, moved)):
+        if old.exists():
+            old.replace(new)
+    return moved
+
+
 def refuse(model: Model, output: Path, checkpoint: Path) -> NoReturn:
     """Say why no model was written and what to do, and end."""
     verdict = model.verdict_
     advice = " ".join(map(as_options, (verdict.text, *verdict.advice)))
-    kept = f"{checkpoint} has the draws: remove it to start anew with other settings."
+    kept = f"{checkpoint} has the draws: run the same command with more draws or time to resume."
     complain(f"{advice} No model was written to {output}; {kept}", "")
     raise typer.Exit(NOT_CONVERGED)
 

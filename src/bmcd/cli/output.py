@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import os
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
@@ -21,11 +23,13 @@ if TYPE_CHECKING:
 __all__ = [
     "MODELS",
     "TABLES",
+    "RawCells",
     "bytes_in_words",
     "check_output",
     "complain",
     "console",
     "file_size",
+    "is_formula",
     "open_table",
     "plain",
     "print_json",
@@ -35,8 +39,15 @@ __all__ = [
     "write_frames",
 ]
 
+# What spreadsheets run as a formula. Plain numbers are none.
+_FORMULA = re.compile(r"[\s\0]*[=+\-@\uff1d\uff0b\uff0d\uff20]|[\t\r\n]")
+_NUMBER = re.compile(r"[+-]?\d+([.,]\d+)?(e[+-]?\d+)?", re.IGNORECASE)
 TABLES = (".csv", ".parquet", ".json")
 MODELS = (".bmcd",)
+RawCells = Annotated[
+    bool,
+    typer.Option("--raw", help="Write csv cells that a spreadsheet would run as a formula without an apostrophe."),
+]
 
 
 def console() -> Console:
@@ -90,28 +101,29 @@ def _same_file(one: Path, two: Path) -> bool:
         return os.path.realpath(one) == os.path.realpath(two)
 
 
-def write_frame(frame: Any, path: Path) -> None:
+def write_frame(frame: Any, path: Path, *, raw: bool = False) -> None:
     """Write a pandas, polars or Arrow table as csv, parquet or JSON (a list of rows), by the extension."""
-    write_frames({path: frame})
+    write_frames({path: frame}, raw=raw)
 
 
-def write_frames(frames: Mapping[Path, Any]) -> None:
+def write_frames(frames: Mapping[Path, Any], *, raw: bool = False) -> None:
     """Write several tables; either all files are there in the end, or none has changed."""
     with ExitStack() as stack:
         for path, frame in frames.items():
-            stack.enter_context(open_table(path))(frame)
+            stack.enter_context(open_table(path, raw=raw))(frame)
 
 
 @contextmanager
-def open_table(path: Path, text: Iterable[str] = ()) -> Iterator[Callable[[Any], None]]:
+def open_table(path: Path, text: Iterable[str] = (), *, raw: bool = False) -> Iterator[Callable[[Any], None]]:
     """Open a table to be written frame by frame, of which one at a time is in memory; it is whole or not there.
 
-    ``text`` names columns that hold ids of several kinds, which are written as text in every frame.
+    ``text`` names columns that hold ids of several kinds, which are written as text in every frame. In csv an
+    apostrophe is put before what a spreadsheet would run as a formula, unless ``raw``.
     """
     import narwhals as nw
 
     with open_replacement(path) as file:
-        sink = _SINKS[path.suffix.lower()](file)
+        sink = _Csv(file, raw) if path.suffix.lower() == ".csv" else _SINKS[path.suffix.lower()](file)
 
         def write(frame: Any) -> None:
             table = nw.from_native(frame).to_pandas().copy()
@@ -128,11 +140,18 @@ def open_table(path: Path, text: Iterable[str] = ()) -> Iterator[Callable[[Any],
 
 
 class _Csv:
-    def __init__(self, file: TextIO) -> None:
-        self.file, self.is_first = file, True
+    def __init__(self, file: TextIO, raw: bool) -> None:
+        self.file, self.raw, self.is_first = file, raw, True
 
     def write(self, table: Any) -> None:
-        table.to_csv(self.file, index=False, header=self.is_first, lineterminator="\n")
+        quoting = csv.QUOTE_MINIMAL
+        for name in table.select_dtypes(exclude="number").columns:
+            texts = [value for value in table[name].unique() if isinstance(value, str)]
+            if not self.raw and (safe := {text: f"'{text}" for text in texts if is_formula(text)}):
+                table[name] = [safe.get(value, value) for value in table[name]]
+            if any("\r" in text for text in texts):  # which Python before 3.13 does not quote by itself
+                quoting = csv.QUOTE_NONNUMERIC
+        table.to_csv(self.file, index=False, header=self.is_first, lineterminator="\n", quoting=quoting)
         self.is_first = False
 
     def close(self) -> None:
@@ -172,7 +191,16 @@ class _Parquet:
             self.writer.close()
 
 
-_SINKS: dict[str, Any] = {".csv": _Csv, ".json": _Json, ".parquet": _Parquet}
+_SINKS: dict[str, Any] = {".json": _Json, ".parquet": _Parquet}
+
+
+def is_formula(text: str) -> bool:
+    """Return whether a spreadsheet would run a cell with this text.
+
+    >>> [is_formula(text) for text in ("=1+1", " @SUM(A1)", "-5", "+48 123", "A-1")]
+    [True, True, False, True, False]
+    """
+    return _FORMULA.match(text) is not None and _NUMBER.fullmatch(text) is None
 
 
 def rows_of(frame: Any) -> list[dict[str, Any]]:

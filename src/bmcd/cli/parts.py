@@ -32,7 +32,14 @@ def fingerprint(model: Path, facts: dict[str, Any]) -> str:
 
 
 def write_in_parts(
-    target: Path, some: Callable[..., Any], users: Sequence[Any], size: int, of: str, text: Iterable[str]
+    target: Path,
+    some: Callable[..., Any],
+    users: Sequence[Any],
+    size: int,
+    of: str,
+    text: Iterable[str],
+    *,
+    raw: bool = False,
 ) -> tuple[int, int]:
     """Write the rows of all users, ``size`` of them at a time; return rows, and users found from an earlier run.
 
@@ -62,7 +69,7 @@ def write_in_parts(
         raise KeyboardInterrupt(
             f"stopped by Ctrl-C. {folder} has what was done; run the same command again to go on."
         ) from stop
-    n_rows = _join(target, paths, text)
+    n_rows = _join(target, paths, text, raw)
     shutil.rmtree(folder)
     return n_rows, found
 
@@ -74,11 +81,11 @@ def _is_of(folder: Path, of: str) -> bool:
         return False
 
 
-def _join(target: Path, paths: list[Path], text: list[str]) -> int:
+def _join(target: Path, paths: list[Path], text: list[str], raw: bool) -> int:
     import pandas as pd
 
     n_rows = 0
-    with open_table(target, text) as write:
+    with open_table(target, text, raw=raw) as write:
         for path in paths:
             part = pd.read_parquet(path)
             n_rows += len(part)

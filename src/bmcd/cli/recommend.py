@@ -17,7 +17,7 @@ from bmcd.cli.log_files import (
     with_layout,
 )
 from bmcd.cli.options import Horizon
-from bmcd.cli.output import TABLES, check_output, console, open_table, plain, print_json, rows_of, say
+from bmcd.cli.output import TABLES, RawCells, check_output, console, open_table, plain, print_json, rows_of, say
 from bmcd.cli.parts import fingerprint, write_in_parts
 from bmcd.errors import InputError
 
@@ -56,6 +56,7 @@ def recommend(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Write a .csv, .parquet or .json file instead.")
     ] = None,
+    raw: RawCells = False,
     show: Annotated[int, typer.Option(min=1, help="How many users to print, if nothing is said about users.")] = 5,
     max_draws: Annotated[
         int | None,
@@ -117,7 +118,7 @@ def recommend(
         told = {name: value for name, value in options.items() if name != "n_threads"}
         of = {"version": bmcd.__version__, "k": k, "users": asked, "chunk": CHUNK, **told}
         of |= {} if histories is None else {"histories": strangers.fingerprint()}
-        n_rows, n_found = _write_chunks(target, some, asked, known, lambda: fingerprint(model, of))
+        n_rows, n_found = _write_chunks(target, some, asked, known, lambda: fingerprint(model, of), raw)
         if as_json:
             facts = {"model": model, "k": k, "n_users": len(asked), "n_rows": n_rows, "file": output}
             print_json({**facts, "n_users_of_earlier_run": n_found})
@@ -140,7 +141,12 @@ def recommend(
 
 
 def _write_chunks(
-    target: Path, some: Callable[..., Any], asked: Sequence[Any], known: Clicks, of: Callable[[], str]
+    target: Path,
+    some: Callable[..., Any],
+    asked: Sequence[Any],
+    known: Clicks,
+    of: Callable[[], str],
+    raw: bool,
 ) -> tuple[int, int]:
     """Write the recommendations of those asked for, a chunk of people at a time, in parts if there are several.
 
@@ -149,8 +155,8 @@ def _write_chunks(
     text = [] if all(type(user) is int for user in asked) else ["user"]
     text += ["item"] if known.items.dtype == object else []
     if len(asked) > CHUNK:
-        return write_in_parts(target, some, asked, CHUNK, of(), text)
-    with open_table(target, text) as write:
+        return write_in_parts(target, some, asked, CHUNK, of(), text, raw=raw)
+    with open_table(target, text, raw=raw) as write:
         found = some(0, len(asked))
         write(found)
     return len(found), 0

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from bmcd.cli.finishing import held_back
 from bmcd.cli.ids import as_known
 from bmcd.cli.log_files import (
     USUAL,
@@ -39,6 +41,9 @@ def serve(
         Path | None,
         typer.Option(help=f"A file with the key that callers must send; by default the variable {KEY}, if set."),
     ] = None,
+    no_key: Annotated[
+        bool, typer.Option("--no-key", help="Serve without a key although --host lets other machines reach it.")
+    ] = False,
     allow_host: Annotated[
         list[str] | None,
         typer.Option(help="A name by which callers know this service, such as a proxy's; may be repeated."),
@@ -56,12 +61,23 @@ def serve(
     max_people: Annotated[int, typer.Option(min=1, rich_help_panel=LIMITS, help="People in a request.")] = 500,
     max_clicks: Annotated[int, typer.Option(min=1, rich_help_panel=LIMITS, help="Clicks of a person.")] = 5_000,
     max_k: Annotated[int, typer.Option(min=1, rich_help_panel=LIMITS, help="Recommendations for a person.")] = 200,
+    max_recommendations: Annotated[
+        int, typer.Option(min=1, rich_help_panel=LIMITS, help="Recommendations in an answer: people x k.")
+    ] = 20_000,
     max_seconds: Annotated[
         float, typer.Option(min=0.01, rich_help_panel=LIMITS, help="For an answer, waiting included.")
     ] = 30.0,
     max_arrival: Annotated[
-        float, typer.Option(min=0.01, rich_help_panel=LIMITS, help="Seconds until a request must have arrived.")
+        float,
+        typer.Option(
+            min=0.01,
+            rich_help_panel=LIMITS,
+            help="Seconds until the head of a request must have arrived, then its body; also to read the answer.",
+        ),
     ] = 10.0,
+    max_connections: Annotated[
+        int, typer.Option(min=1, rich_help_panel=LIMITS, help="Open connections; 32 more are kept for /health.")
+    ] = 1_000,
     grace: Annotated[
         int, typer.Option(min=1, rich_help_panel=LIMITS, help="Seconds in which it ends after SIGTERM.")
     ] = 20,
@@ -73,35 +89,52 @@ def serve(
 
     SIGHUP or POST /v1/reload loads the file again, and keeps the old model if that fails. docs/serving.md has more.
     """
-    import_optional("fastapi", needed_by="bmcd serve", extra="serve")
-    import_optional("prometheus_client", needed_by="bmcd serve", extra="serve")
-    import_optional("uvicorn", needed_by="bmcd serve", extra="serve")
-    import_optional("httptools", needed_by="bmcd serve", extra="serve")
-    from bmcd.serve.server import serve as run
-    from bmcd.serve.settings import Limits, Settings
+    with _hangup_noted() as reload_wanted:
+        import_optional("fastapi", needed_by="bmcd serve", extra="serve")
+        import_optional("prometheus_client", needed_by="bmcd serve", extra="serve")
+        import_optional("uvicorn", needed_by="bmcd serve", extra="serve")
+        import_optional("httptools", needed_by="bmcd serve", extra="serve")
+        from bmcd.serve.server import serve as run
+        from bmcd.serve.settings import Limits, Settings
 
-    options: dict[str, Any] = {} if slots is None else {"slots": slots}
-    settings = Settings(
-        model,
-        host=host,
-        port=port,
-        key=_key(key_file),
-        queue=queue,
-        grace=grace,
-        hosts=tuple(allow_host or ()),
-        limits=Limits(max_body, max_people, max_clicks, max_k, seconds=max_seconds, arrival_seconds=max_arrival),
-        calibration=None if test is None else _calibration(test, layout, ignore_unknown),
-        **options,
-    )
+        options: dict[str, Any] = {} if slots is None else {"slots": slots}
+        limits = Limits(
+            max_body,
+            max_people,
+            max_clicks,
+            max_k,
+            max_recommendations,
+            seconds=max_seconds,
+            arrival_seconds=max_arrival,
+        )
+        settings = Settings(
+            model,
+            host=host,
+            port=port,
+            key=_key(key_file),
+            no_key=no_key,
+            connections=max_connections,
+            queue=queue,
+            grace=grace,
+            hosts=tuple(allow_host or ()),
+            limits=limits,
+            calibration=None if test is None else _calibration(test, layout, ignore_unknown),
+            **options,
+        )
 
-    def started(address: str, served: ServedModel) -> None:
-        if as_json:
-            print_json({"address": address, "model": model, "hash": served.hash})
-        else:
-            say(f"{address} serves {model} ({served.hash[:12]}): Ctrl-C stops it.")
+        def started(address: str, served: ServedModel) -> None:
+            if as_json:
+                print_json({"address": address, "model": model, "hash": served.hash})
+            else:
+                say(f"{address} serves {model} ({served.hash[:12]}): Ctrl-C stops it.")
 
-    with _access_log():
-        run(settings, started)
+        with _access_log():
+            run(settings, started, reload_wanted)
+
+
+def _hangup_noted() -> AbstractContextManager[Callable[[], bool]]:
+    """Note a SIGHUP that comes before the service can act on it, which would otherwise end the process."""
+    return held_back(signal.SIGHUP) if hasattr(signal, "SIGHUP") else nullcontext(lambda: False)
 
 
 @contextmanager

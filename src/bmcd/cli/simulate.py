@@ -115,7 +115,7 @@ def simulate(
 
 def _write_clicks(clicks: Clicks, target: Path) -> None:
     """Write one row a click, some users at a time."""
-    with open_table(target) as write, counting(None, "users", clicks.n_users) as show:
+    with open_table(target, raw=True) as write, counting(None, "users", clicks.n_users) as show:
         for first in range(0, clicks.n_users, CHUNK):
             last = min(first + CHUNK, clicks.n_users)
             write(clicks.of_users(range(first, last)).to_frame())

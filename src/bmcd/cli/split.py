@@ -87,7 +87,7 @@ def split(
     names = {"user": layout.user_column, "item": layout.item_column, "title": title_column or "title"}
     names |= {"time": layout.time_column or "time", "session": layout.session_column or "session"}
     frames = [part.to_frame("pandas").rename(columns=names) for part in parts]
-    write_frames(dict(zip(targets, frames, strict=True)))
+    write_frames(dict(zip(targets, frames, strict=True)), raw=True)  # what is read again must have the same ids
     unseen = int(((parts[0].per_item == 0) & (parts[1].per_item > 0)).sum())
     if as_json:
         print_json(_facts(data, parts, train, test, unseen) | {"k": k, "by": by.value, "seed": seed})

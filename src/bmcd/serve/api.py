@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 from fastapi import APIRouter, Query, Request
-from pydantic import Field
+from pydantic import Field, ValidationError
 from starlette.responses import Response
 
 from bmcd.errors import BmcdError
@@ -24,12 +24,13 @@ from bmcd.serve.messages import (
     UserRecommended,
 )
 from bmcd.serve.metrics import CONTENT_TYPE, Metrics
-from bmcd.serve.problems import JsonAnswer, Problem, from_error
+from bmcd.serve.problems import JsonAnswer, Problem, from_error, from_validation
 from bmcd.serve.served_model import ServedModel
 from bmcd.serve.settings import Limits
 from bmcd.serve.slots import Slots
 from bmcd.system.text import shown
 
+B = TypeVar("B", bound=Body)
 PROBLEMS: dict[int | str, dict[str, Any]] = {
     422: {"model": ProblemDetails, "description": "The request cannot be answered; the problem says why."},
     429: {"model": ProblemDetails, "description": "Too many wait; Retry-After says when to try again."},
@@ -41,6 +42,7 @@ class UserQuery(Body):
     """What can be asked for a user of the model."""
 
     k: int = 10
+    horizon: int | None = None
     min_probability: MinProbability = None
 
 
@@ -62,14 +64,20 @@ class Api:
         """Return the routes."""
         routes = APIRouter()
 
-        @routes.post("/v1/recommend", responses={200: {"model": Recommendations}, **PROBLEMS}, tags=["ask"])
-        async def recommend(request: Request, body: Recommend) -> Response:
+        @routes.post(
+            "/v1/recommend",
+            responses={200: {"model": Recommendations}, **PROBLEMS},
+            tags=["ask"],
+            openapi_extra=_takes(Recommend),
+        )
+        async def recommend(request: Request) -> Response:
             """Recommend to people, from what they have clicked.
 
-            The probability is that of being among the person's next k. Items that the model does not know are left
-            out and listed.
+            The probability is that of being among the person's next clicks, as many as the horizon. Items that the
+            model does not know are left out and listed.
             """
-            return await self._recommend(request, body)
+            raw = await request.body()
+            return await self._ask(request, lambda model: self._recommend(model, self._parsed(Recommend, raw)))
 
         @routes.get(
             "/v1/users/{user:path}/recommendations",
@@ -78,38 +86,55 @@ class Api:
         )
         async def recommend_to_user(request: Request, user: str, query: Annotated[UserQuery, Query()]) -> Response:
             """Recommend to a user of the model, where the model holds the clicks it was fitted to."""
-            model = self.current.get()
-            self._check(query.k, user=[user])
-            own = _own_user(model, user)
-            return await self._ask(request, 1, lambda: model.recommend_to_user(own, query.k, query.min_probability))
 
-        @routes.post("/v1/explain", responses=PROBLEMS, tags=["ask"])
-        async def explain(request: Request, body: Explain) -> Response:
+            def work(model: ServedModel) -> dict[str, Any]:
+                self._check(query.k, query.horizon, user=[user])
+                own = _own_user(model, user)
+                answer = model.recommend_to_user(own, query.k, query.min_probability, query.horizon)
+                self.metrics.people.inc()
+                return answer
+
+            return await self._ask(request, work)
+
+        @routes.post("/v1/explain", responses=PROBLEMS, tags=["ask"], openapi_extra=_takes(Explain))
+        async def explain(request: Request) -> Response:
             """Say why an item has the probability it has: clusters, tastes or models, and what each adds."""
-            model = self.current.get()
-            self._check(body.k, item=[body.item], clicked=body.clicked or (), user=[body.user or ""])
-            if (body.clicked is None) == (body.user is None):
-                raise Problem(422, "Give either what the person has clicked, or a user of the model.")
-            own = None if body.user is None else _own_user(model, body.user)
-            return await self._ask(
-                request, 0, lambda: model.explain(body.item, body.k, clicked=body.clicked, own_user=own)
-            )
+            raw = await request.body()
 
-        @routes.post("/invocations", responses=PROBLEMS, tags=["ask"])
-        async def invocations(request: Request, body: Invocation) -> Response:
+            def work(model: ServedModel) -> dict[str, Any]:
+                body = self._parsed(Explain, raw)
+                ids = {"item": [body.item], "clicked": body.clicked or (), "user": [body.user or ""]}
+                self._check(body.k, body.horizon, **ids)
+                if (body.clicked is None) == (body.user is None):
+                    raise Problem(422, "Give either what the person has clicked, or a user of the model.")
+                own = None if body.user is None else _own_user(model, body.user)
+                return model.explain(body.item, body.k, clicked=body.clicked, own_user=own, horizon=body.horizon)
+
+            return await self._ask(request, work)
+
+        @routes.post("/invocations", responses=PROBLEMS, tags=["ask"], openapi_extra=_takes(Invocation))
+        async def invocations(request: Request) -> Response:
             """Recommend in the form of MLflow's scoring server: clicks in, recommendations out, both as rows."""
-            asked, named = people_of(body)
-            return await self._recommend(request, asked, lambda answer: answer_rows(answer, named))
+            raw = await request.body()
+
+            def work(model: ServedModel) -> dict[str, Any]:
+                asked, named = people_of(self._parsed(Invocation, raw), self.limits)
+                return answer_rows(self._recommend(model, asked), named)
+
+            return await self._ask(request, work)
 
         @routes.get("/v1/items", responses=PROBLEMS, tags=["look up"])
-        async def items(query: Annotated[ItemQuery, Query()]) -> Response:
+        async def items(request: Request, query: Annotated[ItemQuery, Query()]) -> Response:
             """Search for items by title or id, the most clicked first; or give ids to get their titles."""
-            model = self.current.get()
-            self._check_number("limit", query.limit, 1_000)
-            self._check_ids(q=[query.q], ids=query.ids)
-            if query.ids:
-                return JsonAnswer({"model": model.hash, "items": model.items_of(query.ids)})
-            return JsonAnswer(model.items(query.q, query.limit))
+
+            def work(model: ServedModel) -> dict[str, Any]:
+                self._check_number("limit", query.limit, 1_000)
+                self._check_ids(q=[query.q], ids=query.ids)
+                if query.ids:
+                    return {"model": model.hash, "items": model.items_of(query.ids)}
+                return model.items(query.q, query.limit)
+
+            return await self._ask(request, work)
 
         @routes.get("/v1/clusters", responses=PROBLEMS, tags=["look up"])
         async def clusters() -> Response:
@@ -152,51 +177,55 @@ class Api:
 
         return routes
 
-    async def _recommend(
-        self,
-        request: Request,
-        asked: Recommend,
-        formed: Callable[[dict[str, Any]], dict[str, Any]] = lambda answer: answer,
-    ) -> Response:
-        """Recommend to people, and bring the answer into its form."""
-        model = self.current.get()
+    def _parsed(self, kind: type[B], raw: bytes) -> B:
+        """Return the body of a request; raise `ValidationError`."""
+        return kind.model_validate_json(raw, context=self.limits)
+
+    def _recommend(self, model: ServedModel, asked: Recommend) -> dict[str, Any]:
+        """Return recommendations to people."""
         people = [(person.id, person.clicked) for person in asked.people]
-        self._check_people(people)
-        self._check(asked.k, items=asked.items or (), exclude=asked.exclude)
-        return await self._ask(
-            request,
-            len(people),
-            lambda: formed(model.recommend(people, asked.k, asked.min_probability, asked.items, asked.exclude)),
+        self._check_people(people, asked.k)
+        self._check(asked.k, asked.horizon, items=asked.items or (), exclude=asked.exclude)
+        answer = model.recommend(
+            people, asked.k, asked.min_probability, asked.items, asked.exclude, horizon=asked.horizon
         )
+        self.metrics.people.inc(len(people))
+        return answer
 
-    async def _ask(self, request: Request, n_people: int, work: Callable[[], dict[str, Any]]) -> Response:
-        """Answer a question in a slot; while it waits, see whether the caller is still there."""
+    async def _ask(self, request: Request, work: Callable[[ServedModel], dict[str, Any]]) -> Response:
+        """Answer a question in a slot; while it waits, see whether the caller is still there.
 
-        def answered() -> Response:
-            return JsonAnswer(work())  # made into JSON in the slot too
+        Bodies are parsed, validated and answered there, so that none of it keeps the event loop from other callers.
+        """
+        model = self.current.get()
 
         async def hung_up() -> None:
             while (await request.receive())["type"] != "http.disconnect":
                 pass
 
-        try:
-            answer = await self.slots.run(answered, self.limits.seconds, hung_up())
-        except BmcdError as error:
-            raise from_error(error) from error
-        self.metrics.people.inc(n_people)
-        return answer
+        def answered() -> Response:
+            try:
+                return JsonAnswer(work(model))
+            except ValidationError as error:
+                raise from_validation(error) from error
+            except BmcdError as error:
+                raise from_error(error) from error
 
-    def _check_people(self, people: Sequence[tuple[Id | None, Sequence[Id]]]) -> None:
-        if len(people) > self.limits.people:
+        return await self.slots.run(answered, self.limits.seconds, hung_up())
+
+    def _check_people(self, people: Sequence[tuple[Id | None, Sequence[Id]]], k: int) -> None:
+        if len(people) * k > self.limits.recommendations:
             raise Problem(
                 422,
-                f"People: {len(people):,} are more than the {self.limits.people:,} of one request. Send several.",
+                f"{len(people):,} people x k = {k:,} are {len(people) * k:,} recommendations, more than "
+                f"{self.limits.recommendations:,}, the limit of one answer. Send several requests.",
             )
         for number, (name, clicked) in enumerate(people):
             self._check_ids(**{f"people.{number}.clicked": clicked, f"people.{number}.id": [name or ""]})
 
-    def _check(self, k: int, **ids: Sequence[Id]) -> None:
+    def _check(self, k: int, horizon: int | None, **ids: Sequence[Id]) -> None:
         self._check_number("k", k, self.limits.k)
+        self._check_number("horizon", k if horizon is None else horizon, self.limits.k)
         self._check_ids(**ids)
 
     def _check_number(self, name: str, value: int, most: int) -> None:
@@ -223,3 +252,9 @@ def _own_user(model: ServedModel, user: Id) -> Any:
         return model.own_user(user)
     except BmcdError as error:
         raise Problem(404, from_error(error).detail) from error
+
+
+def _takes(kind: type[Body]) -> dict[str, Any]:
+    """Return the part of the description of a route that names its body."""
+    schema = {"$ref": f"#/components/schemas/{kind.__name__}"}
+    return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}

@@ -18,6 +18,7 @@ from bmcd.serve.api import Api
 from bmcd.serve.current_model import CurrentModel
 from bmcd.serve.examples import with_examples
 from bmcd.serve.gate import BUG, Gate
+from bmcd.serve.messages import body_schemas
 from bmcd.serve.metrics import Metrics
 from bmcd.serve.pages import page_router
 from bmcd.serve.problems import JsonAnswer, Problem, from_http, from_validation
@@ -72,7 +73,9 @@ class Service:
 
     async def _openapi(self) -> Response:
         """Return the description of all routes, with examples that work on the model in use."""
-        return JsonAnswer(with_examples(self.inner.openapi(), self.current.get()))
+        description = self.inner.openapi()
+        description["components"]["schemas"] |= body_schemas()
+        return JsonAnswer(with_examples(description, self.current.get()))
 
 
 async def _bug(_: Request, __: Any) -> Response:

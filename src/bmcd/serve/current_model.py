@@ -23,7 +23,9 @@ class CurrentModel:
     def __init__(self, settings: Settings, metrics: Metrics) -> None:
         self.settings, self.metrics = settings, metrics
         self._model: ServedModel | None = None
-        self._reloading = asyncio.Lock()
+        self.ready = asyncio.Event()
+        self._loading = asyncio.Lock()
+        self._next: asyncio.Task[dict[str, Any]] | None = None
 
     @property
     def is_ready(self) -> bool:
@@ -44,8 +46,21 @@ class CurrentModel:
         self._put(loaded)
 
     async def reload(self) -> dict[str, Any]:
-        """Load the file again, make it ready, put it into use; if that fails, change nothing and raise."""
-        async with self._reloading:
+        """Load the file again, make it ready, put it into use; if that fails, change nothing and raise.
+
+        All who ask before a load begins share it: however many ask, one load runs and at most one waits.
+        """
+        self.get()
+        if self._next is None:
+            self._next = asyncio.create_task(self._reload())
+            self._next.add_done_callback(
+                lambda done: done.cancelled() or done.exception()
+            )  # if nobody waits for it
+        return await asyncio.shield(self._next)
+
+    async def _reload(self) -> dict[str, Any]:
+        async with self._loading:
+            self._next = None  # who asks from now on may mean a newer file
             old = self.get()
             try:
                 new = await _in_thread(self._load, self.settings.path)
@@ -73,6 +88,7 @@ class CurrentModel:
 
     def _put(self, model: ServedModel) -> None:
         self._model = model
+        self.ready.set()
         self.metrics.show_model(model.hash, type(model.model).__name__)
         log.info("ready: %s, %s", model.hash[:12], model.about["description"])
 

@@ -28,8 +28,15 @@ access_log = logging.getLogger("bmcd.access")
 log = logging.getLogger("bmcd.serve")
 
 # What can be had without the key: the pages, which ask for it, and what tells a proxy whether to send requests.
-OPEN = frozenset(("/", "/docs", "/health/live", "/health/ready", "/ping"))
+HEALTH = frozenset(("/health/live", "/health/ready", "/ping"))
+OPEN = HEALTH | {"/", "/docs"}
 OPEN_FOLDER = "/page/"
+# True in the scope of a request on a connection beyond the limit.
+CROWDED = "bmcd.crowded"
+# In the query of an address: the framework takes time for the square of their number.
+MOST_PARAMETERS = 1_000
+# A body above this size takes one of so many places while it arrives.
+SMALL_BODY, LARGE_BODIES = 2**16, 32
 BUG = "This is a bug of the service. Its log has more, under the x-request-id of this answer."
 HEADERS = {
     "content-security-policy": (
@@ -51,6 +58,7 @@ class Gate:
     def __init__(self, app: Starlette, routes: Sequence[BaseRoute], settings: Settings, metrics: Metrics) -> None:
         self.app, self.routes, self.settings, self.metrics = app, routes, settings, metrics
         self._hosts = settings.known_hosts
+        self._large = asyncio.Semaphore(LARGE_BODIES)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request; other events go through."""
@@ -60,8 +68,10 @@ class Gate:
         visit = _Visit(scope, send, self.routes)
         try:
             headers = Headers(scope=scope)
+            visit.has_unread_body = "transfer-encoding" in headers or headers.get("content-length", "0") != "0"
             self._check(scope, headers)
-            body = await self._read(headers, receive)
+            body = await self._read(headers, receive) if visit.has_unread_body else b""
+            visit.has_unread_body = False
             if body and headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
                 raise Problem(415, "The body must be JSON: send the header Content-Type: application/json.")
             await self.app(scope, _replay(body, receive), visit.send)
@@ -87,6 +97,14 @@ class Gate:
         if scope["method"] not in ("GET", "HEAD") and headers.get("sec-fetch-site") == "cross-site":
             raise Problem(403, "Pages of other sites may not use this service.")
         path = scope["path"]
+        if scope.get(CROWDED) and path not in HEALTH:
+            raise Problem(
+                503,
+                "There are too many connections. Try again.",
+                headers={"Retry-After": "1", "Connection": "close"},
+            )
+        if scope["query_string"].count(b"&") >= MOST_PARAMETERS:
+            raise Problem(422, f"The address has more than {MOST_PARAMETERS:,} parameters.")
         if self.settings.key is None or path in OPEN or path.startswith(OPEN_FOLDER):
             return
         kind, _, given = headers.get("authorization", "").partition(" ")
@@ -104,12 +122,14 @@ class Gate:
         said = headers.get("content-length", "0")
         if said.isdigit() and int(said) > limits.body_bytes:
             raise _too_large(limits.body_bytes)
-        if said == "0" and "transfer-encoding" not in headers:
-            return b""
-        parts, size = [], 0
+        parts, size, waits, is_large = [], 0, False, False
         try:
             async with asyncio.timeout(limits.arrival_seconds):
                 while True:
+                    if size > SMALL_BODY and not is_large:
+                        waits = True
+                        is_large = await self._large.acquire()
+                        waits = False
                     message = await receive()
                     if message["type"] == "http.disconnect":
                         raise Problem(499, "The caller has hung up.")
@@ -120,22 +140,27 @@ class Gate:
                     if not message.get("more_body", False):
                         return b"".join(parts)
         except TimeoutError:
-            raise Problem(
-                408,
-                f"The body did not arrive within {limits.arrival_seconds:g} s.",
-                headers={"Connection": "close"},
-            ) from None
+            if waits:
+                raise Problem(
+                    503,
+                    f"More than {LARGE_BODIES} bodies above {SMALL_BODY:,} bytes arrive at a time. Try again.",
+                    headers={"Retry-After": "1"},
+                ) from None
+            raise Problem(408, f"The body did not arrive within {limits.arrival_seconds:g} s.") from None
+        finally:
+            if is_large:
+                self._large.release()
 
     def _record(self, visit: _Visit) -> None:
         seconds = time.perf_counter() - visit.started
-        status = str(visit.status or 499)
-        self.metrics.requests.labels(visit.route, status).observe(seconds)
+        status, route = str(visit.status or 499), visit.route
+        self.metrics.requests.labels(route, status).observe(seconds)
         if access_log.isEnabledFor(logging.INFO):
             line = {
                 "time": time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime()) + "Z",
                 "request": visit.id,
                 "method": visit.method,
-                "route": visit.route,
+                "route": route,
                 "status": int(status),
                 "ms": round(1000 * seconds, 2),
                 "bytes": visit.n_bytes,
@@ -152,6 +177,7 @@ class _Visit:
         self.id = secrets.token_hex(8)
         self.status: int | None = None
         self.n_bytes = 0
+        self.has_unread_body = False
 
     @property
     def method(self) -> str:
@@ -184,6 +210,8 @@ class _Visit:
         if problem.status == 499:
             self.status = 499
         elif self.status is None:
+            if self.has_unread_body:
+                problem.headers["Connection"] = "close"
             await problem.response()(self.scope, receive, self.send)
 
 
@@ -205,7 +233,6 @@ def _too_large(limit: int) -> Problem:
     return Problem(
         413,
         f"The body is larger than {limit:,} bytes. Send fewer people at a time.",
-        headers={"Connection": "close"},
     )
 
 

@@ -6,18 +6,16 @@ from collections.abc import Mapping, Sequence
 from itertools import chain
 from typing import Any
 
-from fastapi.exceptions import RequestValidationError
-from pydantic import ValidationError
-
 from bmcd.serve.messages import Invocation, Recommend
 from bmcd.serve.problems import Problem
+from bmcd.serve.settings import Limits
 from bmcd.system.text import shown
 
 FORMS = ("dataframe_split", "dataframe_records", "instances", "inputs")
-MORE = ("k", "min_probability", "items", "exclude")
+MORE = ("k", "horizon", "min_probability", "items", "exclude")
 
 
-def people_of(body: Invocation) -> tuple[Recommend, bool]:
+def people_of(body: Invocation, limits: Limits) -> tuple[Recommend, bool]:
     """Return the people of rows with the columns user and item, and whether the rows have a user.
 
     Rows without a user are clicks of one person. A row without an item is somebody who has clicked nothing yet.
@@ -37,10 +35,7 @@ def people_of(body: Invocation) -> tuple[Recommend, bool]:
                 )
         clicked.setdefault(user, []).extend([] if item is None else [item])
     people = [{"id": user, "clicked": own} for user, own in clicked.items()]
-    try:
-        return Recommend.model_validate({"people": people, **body.params}), users is not None
-    except ValidationError as error:
-        raise RequestValidationError(error.errors()) from None
+    return Recommend.model_validate({"people": people, **body.params}, context=limits), users is not None
 
 
 def answer_rows(answer: dict[str, Any], named: bool) -> dict[str, Any]:

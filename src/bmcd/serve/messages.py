@@ -4,11 +4,46 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, StrictInt, StrictStr
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StrictInt,
+    StrictStr,
+    ValidationInfo,
+    model_validator,
+)
+from pydantic.json_schema import models_json_schema
+from pydantic_core import PydanticCustomError
+
+# An error is made for every field that should not be there, so there may not be many.
+MOST_FIELDS = 32
+
+
+def _at_most(limit: str) -> BeforeValidator:
+    """Refuse a list with more elements than this limit of the service, before any of them is validated."""
+
+    def check(given: Any, info: ValidationInfo) -> Any:
+        if info.context is not None and isinstance(given, list) and len(given) > getattr(info.context, limit):
+            most = getattr(info.context, limit)
+            raise PydanticCustomError(
+                "too_many", f"{len(given):,} are more than {most:,}, the limit of one request"
+            )
+        return given
+
+    return BeforeValidator(check)
+
 
 Id = StrictStr | StrictInt
-Ids = list[Id]
-K = Annotated[StrictInt, Field(ge=1, description="How many items, and of how many next clicks the probability is.")]
+# Validation of a list stops at the first element that is wrong: a megabyte can hold half a million of them.
+Ids = Annotated[list[Id], Field(fail_fast=True), _at_most("clicks")]
+Rows = Annotated[list[dict[str, Any]], Field(fail_fast=True)]
+K = Annotated[StrictInt, Field(ge=1, description="How many items.")]
+Horizon = Annotated[
+    StrictInt | None,
+    Field(ge=1, description="Of how many next clicks the probability is; as many as k if left out."),
+]
 MinProbability = Annotated[
     float | None, Field(ge=0, le=1, allow_inf_nan=False, description="Leave out what is less probable.")
 ]
@@ -19,19 +54,27 @@ class Body(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
+    @model_validator(mode="before")
+    @classmethod
+    def _has_few_fields(cls, given: Any) -> Any:
+        if isinstance(given, dict) and len(given) > MOST_FIELDS:
+            raise PydanticCustomError("too_many", f"{len(given):,} fields are more than {MOST_FIELDS}, the limit")
+        return given
+
 
 class Person(Body):
     """Somebody to recommend to: known by what they have clicked."""
 
-    clicked: Ids = Field(description="Items clicked so far, in any order; may be empty.")
+    clicked: Ids = Field(description="Items clicked so far, in click order, the latest last; may be empty.")
     id: Id | None = Field(None, description="Given back with the answer; it means nothing to the model.")
 
 
 class Recommend(Body):
     """Who to recommend to, and what."""
 
-    people: list[Person] = Field(min_length=1)
+    people: Annotated[list[Person], Field(fail_fast=True), _at_most("people")] = Field(min_length=1)
     k: K = 10
+    horizon: Horizon = None
     min_probability: MinProbability = None
     items: Ids | None = Field(None, description="Recommend only from these.")
     exclude: Ids = Field(default=[], description="Do not recommend these.")
@@ -44,16 +87,17 @@ class Explain(Body):
     clicked: Ids | None = Field(None, description="What the person has clicked.")
     user: Id | None = Field(None, description="A user of the model instead.")
     k: K = 10
+    horizon: Horizon = None
 
 
 class Invocation(Body):
     """The form of MLflow's scoring server: rows with the columns user and item, one for each click."""
 
     dataframe_split: dict[str, Any] | None = None
-    dataframe_records: list[dict[str, Any]] | None = None
-    instances: list[dict[str, Any]] | None = None
-    inputs: list[dict[str, Any]] | dict[str, list[Any]] | None = None
-    params: dict[str, Any] = Field(default={}, description="k, min_probability, items, exclude.")
+    dataframe_records: Rows | None = None
+    instances: Rows | None = None
+    inputs: Rows | dict[str, list[Any]] | None = None
+    params: dict[str, Any] = Field(default={}, description="k, horizon, min_probability, items, exclude.")
 
 
 class Recommendation(BaseModel):
@@ -62,7 +106,7 @@ class Recommendation(BaseModel):
     item: Id
     title: str | None = None
     rank: int
-    probability: float = Field(description="That it is among the person's next k.")
+    probability: float = Field(description="That it is among the person's next clicks, as many as the horizon.")
     mcse: float = Field(description="The Monte Carlo standard error of the probability.")
 
 
@@ -79,6 +123,7 @@ class UserRecommended(Recommended):
 
     model: str = Field(description="The hash of the model file.")
     k: int
+    horizon: int
     clicked: Ids = Field(description="What the user has clicked, in the clicks the model was fitted to.")
 
 
@@ -87,6 +132,7 @@ class Recommendations(BaseModel):
 
     model: str = Field(description="The hash of the model file.")
     k: int
+    horizon: int
     people: list[Recommended]
 
 
@@ -98,3 +144,10 @@ class ProblemDetails(BaseModel):
     status: int
     detail: str
     errors: list[dict[str, Any]] | None = None
+
+
+def body_schemas() -> dict[str, Any]:
+    """Return the schemas of all bodies, as the components of an OpenAPI description have them."""
+    kinds: list[tuple[type[BaseModel], Any]] = [(kind, "validation") for kind in (Recommend, Explain, Invocation)]
+    schemas: dict[str, Any] = models_json_schema(kinds, ref_template="#/components/schemas/{model}")[1]["$defs"]
+    return schemas

@@ -27,6 +27,8 @@ class Metrics:
         self.people = Counter("bmcd_people", "People that recommendations were made for.", registry=of)
         self.reloads = Counter("bmcd_reloads", "Reloads of the model, by outcome.", ["outcome"], registry=of)
         self.model = Gauge("bmcd_model", "1 for the model that answers.", ["hash", "kind"], registry=of)
+        self.closed = Counter("bmcd_connections_closed", "Connections closed early.", ["reason"], registry=of)
+        self.connections = Gauge("bmcd_connections", "Open connections.", registry=of)
         Gauge("bmcd_queue_waiting", "Questions that wait.", registry=of).set_function(lambda: slots.waiting)
         Gauge("bmcd_queue_limit", "Questions that may wait.", registry=of).set(slots.queue)
         Gauge("bmcd_slots_busy", "Questions that are worked on.", registry=of).set_function(lambda: slots.busy)

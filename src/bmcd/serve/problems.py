@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from fastapi.exceptions import RequestValidationError
+from pydantic import ValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
@@ -27,6 +28,7 @@ TITLES = {
     421: "Unknown host",
     422: "Cannot be answered",
     429: "Too many requests",
+    431: "Head too large",
     500: "Error of the service",
     503: "Not ready",
     504: "Took too long",
@@ -86,11 +88,14 @@ def from_http(error: HTTPException) -> Problem:
     return Problem(error.status_code, details.get(error.status_code, str(error.detail)), headers=error.headers)
 
 
-def from_validation(error: RequestValidationError) -> Problem:
+def from_validation(error: RequestValidationError | ValidationError) -> Problem:
     """Return the problem with the fields of a request: each with its place, its value and what is wanted."""
-    found = [_field(one) for one in _distinct(error.errors())]
-    if any(one["type"] == "json_invalid" for one in error.errors()):
-        return Problem(400, f"The body is not JSON: {error.errors()[0]['ctx']['error']}.")
+    errors = error.errors()
+    if errors[0]["type"] == "json_invalid":
+        return Problem(400, f"The body is not JSON: {errors[0]['ctx']['error']}.")
+    if isinstance(error, ValidationError):  # of a body
+        errors = [{**one, "loc": ("body", *one["loc"])} for one in errors]
+    found = [_field(one) for one in _distinct(errors)]
     more = f" There are {len(found) - 1} more." if len(found) > 1 else ""
     return Problem(422, f"{found[0]['field']}: {found[0]['wrong']}.{more}", errors=found[:MOST_SHOWN])
 
@@ -114,4 +119,6 @@ def _field(error: Mapping[str, Any]) -> dict[str, Any]:
         return {"field": name[:200], "wrong": "is missing"}
     elif error["union"]:
         wrong = "an id must be text or a whole number" if "type" in error["type"] else wrong
+    elif error["type"] == "too_many":  # the value is as long as it may not be
+        return {"field": name[:200], "wrong": wrong}
     return {"field": name[:200], "value": shown(error.get("input")), "wrong": wrong[:1].lower() + wrong[1:]}

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+import inspect
+import os
+import stat
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
@@ -20,11 +23,14 @@ from bmcd.errors import BmcdError, InputError, StoreError, UnknownIdError
 from bmcd.models.persistence import Model, load_model, sampled_models
 from bmcd.prediction.top_k import Lists
 from bmcd.serve.messages import Id
+from bmcd.serve.slots import stop_if_unwanted
 from bmcd.system.files import json_ready
 from bmcd.system.text import listed, shown
 
 # What a model is asked before it is called ready.
 WARM_K = 10
+# People between two looks at whether somebody still waits for the answer.
+BLOCK = 32
 
 
 class ServedModel:
@@ -67,37 +73,52 @@ class ServedModel:
         min_probability: float | None = None,
         items: Iterable[Id] | None = None,
         exclude: Iterable[Id] = (),
+        horizon: int | None = None,
     ) -> dict[str, Any]:
-        """Return recommendations for people with an id and clicks, as `recommend_for` gives them."""
-        clicked = [self._items.known(clicks) for _, clicks in people]
-        strangers = clicks_of_histories(clicked, self.model.clicks_)
-        lists = self.model.lists_for(strangers, k, self._allowed(items, exclude), n_threads=1)
-        answers = [
-            {"id": name, "recommendations": found, "unknown_items": self._items.unknown(clicks)}
-            for (name, clicks), found in zip(people, self._rows(lists, min_probability), strict=True)
-        ]
-        return {"model": self.hash, "k": k, "people": answers}
+        """Return recommendations for people with an id and clicks, as `recommend_for` gives them.
 
-    def recommend_to_user(self, own: Any, k: int, min_probability: float | None = None) -> dict[str, Any]:
+        In a slot whose answer nobody waits for any more it stops after a block of people.
+        """
+        allowed, answers = self._allowed(items, exclude), list[dict[str, Any]]()
+        more = _horizon(self.model.lists_for, horizon)
+        for first in range(0, len(people), BLOCK):
+            stop_if_unwanted()
+            block = people[first : first + BLOCK]
+            clicked = [self._items.known(clicks) for _, clicks in block]
+            strangers = clicks_of_histories(clicked, self.model.clicks_)
+            lists = self.model.lists_for(strangers, k, allowed, n_threads=1, **more)
+            answers += (
+                {"id": name, "recommendations": found, "unknown_items": self._items.unknown(clicks)}
+                for (name, clicks), found in zip(block, self._rows(lists, min_probability), strict=True)
+            )
+        return {"model": self.hash, "k": k, "horizon": horizon or k, "people": answers}
+
+    def recommend_to_user(
+        self, own: Any, k: int, min_probability: float | None = None, horizon: int | None = None
+    ) -> dict[str, Any]:
         """Return recommendations for a user of the model, by its own id, as `recommend` gives them."""
-        lists = self.model.lists(k, [own], n_threads=1)
+        lists = self.model.lists(k, [own], n_threads=1, **_horizon(self.model.lists, horizon))
         (found,) = self._rows(lists, min_probability)
-        answer = {"model": self.hash, "k": k, "id": _json_id(own), "recommendations": found, "unknown_items": []}
-        return answer | {"clicked": self._clicked_by(own)}
+        answer = {"model": self.hash, "k": k, "horizon": horizon or k, "id": _json_id(own)}
+        return answer | {"recommendations": found, "unknown_items": [], "clicked": self._clicked_by(own)}
 
     def own_user(self, user: Id) -> Any:
         """Return the model's own id for a user; `InputError` if it holds no clicks or does not know the user."""
         self.model.clicks_with_users()
         if not (found := self._users.known([user])):
             raise UnknownIdError(
-                f"the model has no user {shown(user)}. Its users look like "
-                f"{listed([shown(one) for one in self.model.clicks_.users[:3]])}. Others can be asked for by their "
-                "clicks: POST /v1/recommend."
+                f"the model has no user {shown(user)}. Ask by what the person has clicked: POST /v1/recommend."
             )
         return found[0]
 
     def explain(
-        self, item: Id, k: int, *, clicked: Sequence[Id] | None = None, own_user: Any = None
+        self,
+        item: Id,
+        k: int,
+        *,
+        clicked: Sequence[Id] | None = None,
+        own_user: Any = None,
+        horizon: int | None = None,
     ) -> dict[str, Any]:
         """Return why an item has the probability it has, for a person with clicks or a user of the model.
 
@@ -109,7 +130,7 @@ class ServedModel:
         history = None if clicked is None else self._items.known(clicked)
 
         def explained(model: Any) -> dict[str, Any]:
-            found = model.explain(own_user, own[0], k, history=history)
+            found = model.explain(own_user, own[0], k, history=history, **_horizon(model.explain, horizon))
             as_json: dict[str, Any] = json_ready(found)
             return as_json | {"item": _json_id(own[0]), "text": str(found)}
 
@@ -260,13 +281,28 @@ class Matcher:
 
 
 def hash_of(path: Path) -> str:
-    """Return the SHA-256 of a file; `StoreError` if it cannot be read."""
+    """Return the SHA-256 of a file; `StoreError` if it cannot be read, or is a pipe or another thing that waits."""
     try:
-        with path.open("rb") as file:
+        with open(path, "rb", opener=_without_waiting) as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise StoreError(f"{path}: is not a file. Give a model file, written by bmcd fit.")
             return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
         raise StoreError(f"{path}: cannot be read: {error.strerror or error}.") from error
 
 
+def _horizon(method: Callable[..., Any], horizon: int | None) -> dict[str, Any]:
+    """Return the option of a model's method that gives it the horizon; nothing if none was asked for."""
+    if horizon is None:
+        return {}
+    if "horizon" not in inspect.signature(method).parameters:
+        raise InputError("the probabilities of this model are of the next k clicks: leave out horizon.")
+    return {"horizon": horizon}
+
+
 def _json_id(value: Any) -> Id:
     return value if isinstance(value, int | str) and not isinstance(value, bool) else str(value)
+
+
+def _without_waiting(path: str, flags: int) -> int:
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))

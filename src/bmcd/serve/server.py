@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
 import signal
 import socket
 import sys
@@ -12,10 +13,10 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import uvicorn
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from bmcd.errors import OutputError
+from bmcd.errors import InputError, OutputError
 from bmcd.serve.app import Service
+from bmcd.serve.connections import Connections
 from bmcd.serve.problems import Problem
 from bmcd.serve.served_model import ServedModel
 from bmcd.serve.settings import Settings
@@ -24,15 +25,25 @@ log = logging.getLogger("bmcd.serve")
 
 # Threads that work must not keep the one that talks to callers waiting for Python's lock.
 SWITCH_SECONDS = 0.001
-# Connections that may wait to be taken.
-BACKLOG = 2048
+# Connections that may wait to be taken, and how many are taken before any of them is read.
+BACKLOG, TAKEN_AT_ONCE = 2048, 64
+# Until the work that was cut off at the end has stopped.
+STOP_SECONDS = 2.0
+# What the process opens besides connections.
+OTHER_FILES = 96
 
 
-def serve(settings: Settings, started: Callable[[str, ServedModel], None]) -> None:
+def serve(
+    settings: Settings,
+    started: Callable[[str, ServedModel], None],
+    reload_wanted: Callable[[], bool] = lambda: False,
+) -> None:
     """Serve the model until SIGTERM or Ctrl-C; raise if it cannot be loaded, made ready, or the port is taken.
 
-    ``started`` is told the address and the model as soon as it listens.
+    ``started`` is told the address and the model as soon as it listens. ``reload_wanted`` says whether SIGHUP came
+    before this function handled it; the model is then loaded again as soon as it is ready.
     """
+    most = _most_connections(settings)
     loaded = ServedModel.from_file(settings.path)
     listening = _listen(settings.host, settings.port)
     server: _Server | None = None
@@ -44,7 +55,7 @@ def serve(settings: Settings, started: Callable[[str, ServedModel], None]) -> No
             server.should_exit = True
 
     service = Service(loaded, settings, stop)
-    server = _Server(service)
+    server = _Server(service, most, reload_wanted)
     with listening:
         host, port = listening.getsockname()[:2]
         name = f"[{host}]" if ":" in host else host
@@ -55,6 +66,7 @@ def serve(settings: Settings, started: Callable[[str, ServedModel], None]) -> No
             asyncio.run(server.serve(sockets=[listening]))
         finally:
             sys.setswitchinterval(interval)
+            service.slots.close(STOP_SECONDS)
     if failed:
         raise failed[0]
 
@@ -75,20 +87,39 @@ def _listen(host: str, port: int) -> socket.socket:
     return listening
 
 
+def _most_connections(settings: Settings) -> int:
+    """Return how many connections may be open, after making room for them among the files of the process."""
+    others = settings.health_connections + TAKEN_AT_ONCE + OTHER_FILES
+    try:
+        import resource
+    except ImportError:  # Windows
+        return settings.connections
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = settings.connections + others
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    most = settings.connections if soft == resource.RLIM_INFINITY else min(settings.connections, soft - others)
+    if most < 1:
+        raise InputError(
+            f"this process may open {soft} files, and the service needs {others + 1}: raise ulimit -n."
+        )
+    if most < settings.connections:
+        log.warning("at most %d connections: the process may open no more than %d files (ulimit -n)", most, soft)
+    return most
+
+
 class _Server(uvicorn.Server):
     """A uvicorn server with our signals: SIGTERM and SIGINT end it, SIGHUP reloads the model."""
 
-    def __init__(self, service: Service) -> None:
-        self.service = service
-        limits = service.settings.limits
-
-        class Protocol(_PatientProtocol):
-            seconds = limits.arrival_seconds
-
+    def __init__(self, service: Service, most: int, reload_wanted: Callable[[], bool]) -> None:
+        self.service, self.reload_wanted = service, reload_wanted
+        self.all_connections = Connections(service.settings, service.metrics, most)
         super().__init__(
             uvicorn.Config(
                 service.app,
-                http=Protocol,
+                http=self.all_connections.protocol,  # type: ignore[arg-type]
+                backlog=TAKEN_AT_ONCE,
                 ws="none",
                 lifespan="on",
                 log_config=None,
@@ -112,11 +143,26 @@ class _Server(uvicorn.Server):
         known = {getattr(signal, name): handler for name, handler in handlers.items() if hasattr(signal, name)}
         for number, handler in known.items():
             loop.add_signal_handler(number, handler)
+        if self.reload_wanted():
+            self._reload_soon()
         try:
             yield
         finally:
             for number in known:
                 loop.remove_signal_handler(number)
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Start, and let more connections wait in the system than are taken at once."""
+        await super().startup(sockets)
+        for listening in sockets or ():
+            listening.listen(BACKLOG)
+        self.all_connections.sweep()
+        _tell_systemd("READY=1")
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """End, and wait less long for callers."""
+        self.all_connections.ending = True
+        await super().shutdown(sockets)
 
     def _stop(self) -> None:
         if self.should_exit:
@@ -125,43 +171,15 @@ class _Server(uvicorn.Server):
 
     def _reload_soon(self) -> None:
         async def reload() -> None:
+            await self.service.current.ready.wait()
             with contextlib.suppress(Problem):  # the log has it
                 await self.service.current.reload()
 
         self._reload = asyncio.get_running_loop().create_task(reload())
 
 
-class _PatientProtocol(HttpToolsProtocol):
-    """Uvicorn's protocol, which hangs up on callers whose head of a request does not arrive in time."""
-
-    seconds: float
-    _late: asyncio.TimerHandle | None = None
-
-    def connection_made(self, transport: Any) -> None:
-        """Start to wait for the first request."""
-        super().connection_made(transport)
-        self._wait()
-
-    def on_message_begin(self) -> None:
-        """Start to wait for the rest of the head."""
-        super().on_message_begin()
-        if self._late is None:
-            self._wait()
-
-    def on_headers_complete(self) -> None:
-        """Stop waiting."""
-        self._stop_waiting()
-        super().on_headers_complete()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Stop waiting."""
-        self._stop_waiting()
-        super().connection_lost(exc)
-
-    def _wait(self) -> None:
-        self._late = self.loop.call_later(self.seconds, self.transport.close)
-
-    def _stop_waiting(self) -> None:
-        if self._late is not None:
-            self._late.cancel()
-            self._late = None
+def _tell_systemd(state: str) -> None:
+    """Tell the service manager that started this process, if it wants to know (Type=notify)."""
+    if path := os.environ.get("NOTIFY_SOCKET"):
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager, contextlib.suppress(OSError):
+            manager.sendto(state.encode(), "\0" + path[1:] if path.startswith("@") else path)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bmcd.errors import InputError
+from bmcd.errors import InputError, Message, Option
 from bmcd.system.threads import n_cores
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
@@ -24,13 +25,19 @@ class Limits:
     clicks: int = 5_000
     """Of one person, known items or not; also of the lists of items that are allowed or excluded."""
     k: int = 200
-    """Recommendations for one person."""
+    """Recommendations for one person; the horizon has the same limit."""
+    recommendations: int = 20_000
+    """In one answer: people x k."""
     id_length: int = 500
     """Characters of an id, and of a text that is searched for."""
     seconds: float = 30.0
     """For one answer, waiting included."""
     arrival_seconds: float = 10.0
-    """Until the head of a request has arrived, and then its body."""
+    """Until the head of a request has arrived, then its body; and until the caller has read the answer."""
+    head_bytes: int = 2**16
+    """Of the head of a request: its first line and its header fields."""
+    head_fields: int = 100
+    """Header fields of a request."""
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
@@ -47,10 +54,16 @@ class Settings:
     port: int = 8000
     key: str | None = field(default=None, repr=False)
     """If given, callers must send it: ``Authorization: Bearer KEY``."""
+    no_key: bool = False
+    """Serve without a key on an address that other machines can reach."""
     slots: int = field(default_factory=n_cores)
     """Questions that are worked on at a time."""
     queue: int = 128
     """Questions that may wait; more are refused with status 429."""
+    connections: int = 1_000
+    """Open connections; fewer where the process may open fewer files."""
+    health_connections: int = 32
+    """Further connections, which are answered at /health and nowhere else."""
     grace: int = 20
     """Seconds in which it ends after SIGTERM."""
     hosts: tuple[str, ...] = ()
@@ -60,15 +73,35 @@ class Settings:
     """Measures the calibration of a model that was loaded, where there are clicks to measure it on."""
 
     def __post_init__(self) -> None:
-        for name, least in (("slots", 1), ("queue", 1), ("grace", 1)):
+        for name, least in (("slots", 1), ("queue", 1), ("grace", 1), ("connections", 1)):
             if getattr(self, name) < least:
                 raise InputError(f"{name} must be {least} or more, but it is {getattr(self, name)}.")
         if self.key is not None and not (self.key.isascii() and self.key.isprintable() and len(self.key) >= 8):
             raise InputError("the key must have 8 characters or more, all of them printable ASCII.")
+        if self.key is not None and self.no_key:
+            raise InputError(Message("there is a key, so leave out ", Option("no_key"), "."))
+        if self.key is None and not (self.no_key or self.is_loopback):
+            raise InputError(
+                Message(
+                    f"other machines can reach {self.host or 'all addresses'}, and there is no key: give one with ",
+                    Option("key_file"),
+                    ", or serve everybody with ",
+                    Option("no_key"),
+                    ".",
+                )
+            )
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether only this machine can reach the address."""
+        try:
+            return ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return self.host in LOOPBACK
 
     @property
     def known_hosts(self) -> frozenset[str] | None:
         """Names that a request may be sent to; None if any will do, since the address is not a loopback one."""
-        if self.host not in LOOPBACK and not self.hosts:
+        if not self.is_loopback and not self.hosts:
             return None
         return frozenset((*LOOPBACK, self.host, *self.hosts))

@@ -8,13 +8,31 @@ import threading
 import time
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 from bmcd.serve.problems import Problem
 
 T = TypeVar("T")
+_of_thread = threading.local()
 # How much the latest question counts in the mean time of a question.
 NEWEST = 0.1
+
+
+class Unwanted(Exception):
+    """Nobody waits for the answer that a slot works on."""
+
+
+class Question(Future[T], Generic[T]):
+    """A question that waits or is worked on."""
+
+    is_unwanted = False
+
+
+def stop_if_unwanted() -> None:
+    """Raise `Unwanted` if nobody waits for the answer of this thread any more; long work calls it now and then."""
+    question = getattr(_of_thread, "question", None)
+    if question is not None and question.is_unwanted:
+        raise Unwanted
 
 
 class Slots:
@@ -22,9 +40,10 @@ class Slots:
 
     def __init__(self, n: int, queue: int, *, start: bool = True) -> None:
         self.n, self.queue = n, queue
-        self._waiting: dict[Future[Any], Callable[[], Any]] = {}  # in order of arrival
+        self._waiting: dict[Question[Any], Callable[[], Any]] = {}  # in order of arrival
         self._changed = threading.Condition()
-        self._busy = 0
+        self._working: set[Question[Any]] = set()
+        self._is_closing = False
         self._mean_seconds = 0.01
         for number in range(n if start else 0):
             threading.Thread(target=self._work, name=f"bmcd-slot-{number}", daemon=True).start()
@@ -37,13 +56,14 @@ class Slots:
     @property
     def busy(self) -> int:
         """How many questions are worked on."""
-        return self._busy
+        return len(self._working)
 
     async def run(self, work: Callable[[], T], seconds: float, gone: Awaitable[Any] | None = None) -> T:
         """Return what ``work`` gives, or raise what it raises.
 
         Raise `Problem` if too many wait, if it takes longer than ``seconds``, or if ``gone`` is done first, which
-        means that the caller has hung up. A question that nobody waits for is taken from the queue.
+        means that the caller has hung up. A question that nobody waits for is taken from the queue; work that has
+        begun on it ends at its next call of `stop_if_unwanted`, which frees the slot.
         """
         question = self.submit(work)
         answer = asyncio.wrap_future(question)
@@ -70,11 +90,11 @@ class Slots:
                 self._forget(question)
                 answer.cancel()
 
-    def submit(self, work: Callable[[], T]) -> Future[T]:
+    def submit(self, work: Callable[[], T]) -> Question[T]:
         """Put a question into the queue, or raise `Problem` if that is full."""
-        question: Future[T] = Future()
+        question: Question[T] = Question()
         with self._changed:
-            if len(self._waiting) - (self.n - self._busy) >= self.queue:
+            if len(self._waiting) - (self.n - self.busy) >= self.queue:
                 wait = self.seconds_to_wait()
                 raise Problem(
                     429,
@@ -90,7 +110,17 @@ class Slots:
         """Return after how many seconds those that wait now will probably have been answered, at least 1."""
         return max(1, math.ceil(len(self._waiting) * self._mean_seconds / self.n))
 
-    def _forget(self, question: Future[Any]) -> None:
+    def close(self, seconds: float) -> None:
+        """Stop the work, and wait for it: Python may abort if it ends while a thread computes."""
+        with self._changed:
+            self._is_closing = True
+            self._waiting.clear()
+            for question in self._working:
+                question.is_unwanted = True
+            self._changed.wait_for(lambda: not self._working, seconds)
+
+    def _forget(self, question: Question[Any]) -> None:
+        question.is_unwanted = True
         with self._changed:
             self._waiting.pop(question, None)
 
@@ -103,17 +133,20 @@ class Slots:
                 work = self._waiting.pop(question)
                 if not question.set_running_or_notify_cancel():
                     continue
-                self._busy += 1
-            started = time.perf_counter()
+                self._working.add(question)
+            started, _of_thread.question = time.perf_counter(), question
             try:
                 result, error = work(), None
             except BaseException as caught:
                 result, error = None, caught
             with self._changed:
-                self._busy -= 1
+                self._working.discard(question)
+                if self._is_closing:
+                    self._changed.notify_all()
                 self._mean_seconds += NEWEST * (time.perf_counter() - started - self._mean_seconds)
             if error is None:
                 question.set_result(result)
             else:
                 question.set_exception(error)
+            _of_thread.question = None
             del work, question, result, error  # a slot that waits holds on to nothing

@@ -4,6 +4,8 @@ Numba keeps them in the folder NUMBA_CACHE_DIR, beside the sources, or in the us
 of these it refuses to define a kernel. A container with a read-only disk, whose user has no home, has none of them.
 Then a folder below that for temporary files is used, which only this user can read: numba's files are pickles, so
 nobody else may put some there. Where not even that can be written, kernels are compiled at every start.
+
+For the same reason a folder of NUMBA_CACHE_DIR that others can write is not used.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ import os
 import shutil
 import stat
 import tempfile
+import warnings
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -21,10 +24,12 @@ from numba.core import config
 from numba.core.dispatcher import Dispatcher
 from numba.misc.appdirs import AppDirs
 
+from bmcd.errors import StoreWarning
+
 PACKAGE = Path(__file__).parents[1]
 VARIABLE = "NUMBA_CACHE_DIR"
 WHERE_TO_KEEP = f"{VARIABLE} may name a folder that stays"
-ADVICE = f"Set {VARIABLE} to a folder that this user can write and that stays."
+ADVICE = f"Set {VARIABLE} to a folder that stays and that only this user can write (chmod go-w)."
 
 
 class KernelCache(NamedTuple):
@@ -45,8 +50,14 @@ class KernelCache(NamedTuple):
 
 def choose_cache() -> KernelCache:
     """Make sure that kernels can be defined, before the first one is."""
-    given = os.environ.get(VARIABLE)
-    if given and is_writable(Path(given)):
+    given, why = os.environ.get(VARIABLE), ""
+    if given and (why := why_not_trusted(Path(given))):
+        warnings.warn(
+            f"{VARIABLE}={given} is not used: {why}, and files there run as code. {ADVICE}",
+            StoreWarning,
+            stacklevel=2,
+        )
+    elif given and is_writable(Path(given)):
         return KernelCache("usual", Path(given))
     if not given and (_is_tree_writable() or is_writable(user_folder())):
         return KernelCache("usual", None)
@@ -54,7 +65,7 @@ def choose_cache() -> KernelCache:
     if folder is None:
         _compile_without_keeping()
         return KernelCache("none", None)
-    if given:
+    if given and not why:
         _copy_kernels(Path(given), folder)
     os.environ[VARIABLE] = str(folder)  # for the processes that this one starts, too
     config.reload_config()
@@ -77,11 +88,47 @@ def user_folder() -> Path:
 def is_writable(folder: Path) -> bool:
     """Whether files can be written into the folder, which is made if it is not there."""
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(mode=0o755, parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
             return True
     except OSError:
         return False
+
+
+def why_not_trusted(folder: Path) -> str:
+    """Return who else could put kernels into the folder, or an empty text.
+
+    Looked at are the folder, those it is in (which could be renamed), and the kernels of the package in it.
+    """
+    if not hasattr(os, "getuid"):
+        return ""
+    folder = Path(os.path.realpath(folder))
+    inside = [folder / _subfolder(source) for source in _source_folders(PACKAGE)]
+    files = [path for kept in inside if kept.is_dir() for path in kept.iterdir()]
+    for path in (*folder.parents[::-1], folder, *inside, *files):
+        try:
+            found = path.lstat()
+        except OSError:  # not there yet, or gone
+            continue
+        if found.st_uid not in (0, os.getuid()):
+            return f"{path} belongs to user {found.st_uid}"
+        keeps_others_files = path in folder.parents and found.st_mode & stat.S_ISVTX
+        others = 0o002 if _is_own_group(found.st_gid) else 0o022
+        if found.st_mode & others and not stat.S_ISLNK(found.st_mode) and not keeps_others_files:
+            return f"others can write {path}"
+    return ""
+
+
+def _is_own_group(number: int) -> bool:
+    """Whether a group has no member but this user."""
+    import grp
+    import pwd
+
+    try:
+        group, user = grp.getgrgid(number), pwd.getpwuid(os.getuid())
+    except KeyError:
+        return False
+    return group.gr_name == user.pw_name and number == user.pw_gid and set(group.gr_mem) <= {user.pw_name}
 
 
 def _is_tree_writable() -> bool:
