@@ -38,8 +38,8 @@ class Blend(ProbabilityModel):
     """The next clicks of each user, out of counts and any recommenders, with calibrated probabilities.
 
     Members say how much speaks for an item: how popular it is now, what follows the user's last clicks, what goes
-    together with them. Their scores are turned into rates, with weights learnt from what users clicked next, and the
-    race for the next clicks gives the probability of each item; see the guide "How Blend works".
+    together with them. Their scores are turned into rates, with weights learnt from what users clicked next, and
+    the race for the next clicks gives the probability of each item; see the guide "How Blend works".
 
     Parameters
     ----------
@@ -48,14 +48,15 @@ class Blend(ProbabilityModel):
         `RecentCooccurrence`, `SessionKNN` and `EASE`, without those that do not lower the loss by more than its
         standard error; without order popularity, `EASE`, and `Tastes` where that takes seconds. Or one recommender,
         or a dict of recommenders by name: `BMCD`, `Tastes`, any of `bmcd.baselines`, or anything that keeps the
-        contract of `bmcd.testing.check_recommender`. They are copied, asked for the most clicked items only on large
-        catalogues, and one alone gets calibrated probabilities and keeps its order.
+        contract of `bmcd.testing.check_recommender`. They are copied, asked for the most clicked items only on
+        large catalogues, and one alone gets calibrated probabilities and keeps its order.
     refresh
         How long the model will be in use before it is fitted again: "15min", "1h", "1d". Weights are learnt from
         past windows of that length. By default the time that the last fifth of the clicks took. Needs a log with
         times.
     repeats
-        Whether clicked items stay candidates, and a repeated click counts as a next click (music, daily programmes).
+        Whether clicked items stay candidates, and a repeated click counts as a next click (music, daily
+        programmes).
 
     Attributes
     ----------
@@ -147,8 +148,8 @@ class Blend(ProbabilityModel):
         refresh = None if self.refresh is None else read_duration(self.refresh, "refresh")
         if refresh is not None and not clicks.has_clock:
             said = (
-                f"refresh={self.refresh!r} needs a log with times, and this one has no clock. Name the column of the "
-                "times when reading: "
+                f"refresh={self.refresh!r} needs a log with times, and this one has no clock. Name the column "
+                "of the times when reading: "
             )
             raise InputError(Message(said, Option("time_column", "..."), ", or leave refresh out."))
         return refresh
@@ -230,16 +231,16 @@ class Blend(ProbabilityModel):
     ) -> Floats:
         """Return P(item among the user's next k clicks), users x items in the order of `clicks_`.
 
-        0 for clicked items (unless `repeats`) and for items outside the model. A row sums to k less `outside`, or to
-        the number of items left if that is less. It is a full array: for a large log use `recommend`.
+        0 for clicked items (unless `repeats`) and for items outside the model. A row sums to k less `outside`, or
+        to the number of items left if that is less. It is a full array: for a large log use `recommend`.
         """
         clicks = self.clicks_with_users()
         rows = self._answers.rows(users)
         if (size := len(rows) * clicks.n_items * 8) > MOST_BYTES:
             raise InputError(
-                f"the probabilities of {len(rows):,} users for {clicks.n_items:,} items would take {size / 2**30:.1f} "
-                f"GiB, more than {MOST_BYTES / 2**30:.0f}. Use recommend(k), which keeps the best k of each user, or "
-                "ask for some users at a time."
+                f"the probabilities of {len(rows):,} users for {clicks.n_items:,} items would take "
+                f"{size / 2**30:.1f} GiB, more than {MOST_BYTES / 2**30:.0f}. Use recommend(k), which keeps the best k of "
+                "each user, or ask for some users at a time."
             )
         options = Options(max_draws, n_threads, progress)
         blocks = self._answers.predictions(clicks, rows, check_horizon(horizon, check_k(k)), options)
@@ -272,11 +273,11 @@ class Blend(ProbabilityModel):
         if history is None:
             row = self._answers.rows([user])
             person = self.clicks_with_users().of_users(row)
-            sequence, histories = self._answers.histories(self.clicks_, row)
+            _, histories = self._answers.histories(self.clicks_, row)
             histories = histories - histories[:, :1]
         else:
             person = clicks_of_histories([history], clicks, "error")
-            sequence, histories = self._answers.histories(person, None)
+            _, histories = self._answers.histories(person, None)
         column = int(clicks.columns_of([item], "Explain one of them.")[0])
         title = clicks.title_of(column)
         if not self.repeats and person.matrix[:, [column]].nnz:

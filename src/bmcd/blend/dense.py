@@ -1,9 +1,9 @@
 """Members that score densely: any recommenders, asked for the most clicked items only.
 
 A model with probabilities gives log p, p its next-click distribution. Of any other score only its place among all
-scores of the model counts: where a share u of them lies below, it is read as e = -log(1 - u), so that with every unit
-of e all but the best 37 % are left behind. Squaring scores or adding a number to them changes nothing. The weight of a
-unit may differ along the scale, which is cut at `KNOTS`.
+scores of the model counts: where a share u of them lies below, it is read as e = -log(1 - u), so that with every
+unit of e all but the best 37 % are left behind. Squaring scores or adding a number to them changes nothing. The
+weight of a unit may differ along the scale, which is cut at `KNOTS`.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from bmcd.clicks.log import Clicks
 from bmcd.errors import BlendError, BmcdError, FitWarning, InputError
 
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 
 # Mixed into a distribution before its logarithm is taken, in parts of pure chance: nothing is impossible.
 CHANCE = 1e-3
@@ -161,8 +162,8 @@ def scores_of(name: str, model: Any, people: Clicks, n_threads: int | None = Non
         return np.asarray(model.scores_for(people), np.float64)
     if not hasattr(model, "recommend_for"):
         raise InputError(
-            f"{name} can recommend only to users it was fitted to, so a blend cannot ask it about moments: give the "
-            f"class {type(model).__name__} a method recommend_for(histories, k) or scores_for(clicks)."
+            f"{name} can recommend only to users it was fitted to, so a blend cannot ask it about moments: give "
+            f"the class {type(model).__name__} a method recommend_for(histories, k) or scores_for(clicks)."
         )
     return _scores_by_recommending(name, model, people)
 

@@ -29,7 +29,7 @@ class MemberContribution:
 
     model: str
     factor: float
-    """By how much it raises (above 1) or lowers the rate of the item, compared with the user's average candidate."""
+    """By how much it raises (above 1) or lowers the rate of the item, compared with the average candidate."""
 
 
 @dataclass(frozen=True)
@@ -98,11 +98,11 @@ def _shown(member: str) -> str:
 
 
 def reasons(fitted: Fitted, person: Clicks, histories: NDArray[np.int64], column: int) -> tuple[str, ...]:
-    """Return in words why an item is probable for a user: what it follows, goes with, and whether it is trending."""
+    """Return in words why an item is probable for a user: what it follows, goes with, if it is trending."""
     tables, found = fitted.tables, []
     _, running, end = histories[0].tolist()
-    recent = person.sequence[max(running, end - RECENT_CLICKS) : end]
-    recent = list(dict.fromkeys(int(a) for a in recent[::-1] if a >= 0))
+    latest = person.sequence[max(running, end - RECENT_CLICKS) : end]
+    recent = list(dict.fromkeys(int(a) for a in latest[::-1] if a >= 0))
     if recent and (lift := _lift(tables.follows, recent[0], column, tables)) >= LEAST_LIFT:
         found.append(
             (lift, f"It often follows {person.title_of(recent[0])}, the last click ({lift:.1f} times its share).")

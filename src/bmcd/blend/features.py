@@ -1,8 +1,8 @@
 """From members to features: what the counts say of a user's candidates, and nothing about all other items.
 
-Dense features (`POPULARITY`) exist for every item: log shares of recent clicks. All others are 0 for an item that the
-user's clicks do not touch, so a user costs as much as there are candidates: touched items and the most popular ones
-(the head). The rest of the catalogue is held in cells of items that are equally popular.
+Dense features (`POPULARITY`) exist for every item: log shares of recent clicks. All others are 0 for an item that
+the user's clicks do not touch, so a user costs as much as there are candidates: touched items and the most popular
+ones (the head). The rest of the catalogue is held in cells of items that are equally popular.
 """
 
 # mypy: disable-error-code="no-untyped-def"
@@ -196,8 +196,8 @@ def count(
         ease = ease_of(events, settings)
     outside = math.log(max(outside_share, 1e-4))
     return Tables(
-        popularity, share, known, head, cell, n_cell, cells, follows, follows_recent, walk, goes_with, ease, sessions,
-        outside, n_plain,
+        popularity, share, known, head, cell, n_cell, cells, follows, follows_recent, walk, goes_with, ease,
+        sessions, outside, n_plain,
     )  # fmt: skip
 
 
@@ -395,8 +395,8 @@ def candidates(
 ):  # fmt: skip
     """Write the candidates of one user and their features; return how many there are.
 
-    ``items[running:end]`` is the running session, ``items[seen:end]`` everything the user clicked. ``near_items`` are
-    what similar sessions contain; ``extra`` has the features of members that score densely, for the items with
+    ``items[running:end]`` is the running session, ``items[seen:end]`` everything the user clicked. ``near_items``
+    are what similar sessions contain; ``extra`` has the features of members that score densely, for the items with
     ``place_of`` >= 0. ``slot`` must be -1 throughout, and is so again in the end. ``mult`` gets the number of items
     of each cell that compete.
     """

@@ -67,7 +67,7 @@ def pack(clicks: Clicks, fitted: Fitted, settings: Mapping[str, Any], *, with_us
         "members": {**known._asdict(), "window": _finite(known.window), "fading": _finite(known.fading)},
         "tables": {
             "outside": tables.outside, "n_plain": tables.n_plain,
-            "sessions": None if tables.sessions is None else [int(v) for v in tables.sessions[5:7]] + [float(tables.sessions[7])],
+            "sessions": None if tables.sessions is None else [float(value) for value in tables.sessions[5:]],
         },
         "rule": {
             "names": [list(name) for name in rule.layout.names], "width": rule.layout.width,
@@ -82,7 +82,7 @@ def pack(clicks: Clicks, fitted: Fitted, settings: Mapping[str, Any], *, with_us
 
 
 def unpack(header: Mapping[str, Any], arrays: Arrays) -> tuple[Clicks, Fitted, dict[str, Any]]:
-    """Return clicks, what was learnt and the settings of the estimator, or raise ValueError, KeyError or TypeError."""
+    """Return clicks, what was learnt and the settings of the estimator, or raise an error of Python's."""
     clicks = unpack_clicks(header, arrays)
     n = clicks.n_items
     settings = _settings(header["members"])
@@ -127,7 +127,8 @@ def _settings(given: Mapping[str, Any]) -> Settings:
         raise ValueError("half-lives and settings must be positive numbers")
     endless = {name: math.inf if values[name] is None else float(values[name]) for name in ("window", "fading")}
     truths = {name: bool(values[name]) for name in ("ordered", "repeats")}
-    return Settings(members=members, half_lives=lives, **numbers, **wholes, **endless, **truths)
+    every: dict[str, Any] = {**numbers, **wholes, **endless, **truths}
+    return Settings(members=members, half_lives=lives, **every)
 
 
 def _inside(values: NDArray[Any], n: int, what: str, least: int = 0) -> None:
@@ -165,7 +166,10 @@ def _tables(about: Mapping[str, Any], arrays: Arrays, n: int) -> Tables:
     if not math.isfinite(outside):
         raise ValueError("the share outside must be a number")
     sessions = None if about["sessions"] is None else _sessions(about["sessions"], arrays, n)
-    return Tables(popularity, share, known, head, cell, n_cell, cells, *counts.values(), sessions, outside, n_plain)
+    return Tables(
+        popularity, share, known, head, cell, n_cell, cells, counts["follows"], counts["follows_recent"],
+        counts["two_steps"], counts["goes_with"], counts["ease"], sessions, outside, n_plain,
+    )  # fmt: skip
 
 
 def _starts(arrays: Arrays, name: str, n: int, end: int) -> NDArray[np.int64]:
@@ -195,7 +199,7 @@ def _sessions(about: Any, arrays: Arrays, n: int) -> tuple[Any, ...]:
     _inside(items, n, "the items of sessions")
     of, rows = _starts(own, "of", n, len(latest)), _starts(own, "rows", n_sessions, len(items))
     weights = _numbers(own, "weights", "<f8", (n_sessions,))
-    neighbours, candidates = (read_whole_number(value, "a number of sessions") for value in about[:2])
+    neighbours, candidates = (read_whole_number(int(value), "a number of sessions") for value in about[:2])
     if neighbours > 10**6 or candidates > 10**6 or not 0 <= float(about[2]) <= 1:
         raise ValueError("the settings of SessionKNN are wrong")
     return of, latest, rows, items, weights, neighbours, candidates, float(about[2])

@@ -1,4 +1,4 @@
-"""Fit a blend to an ordered log: cuts, counts at each, moments after it, weights, past windows, and counts of all."""
+"""Fit a blend to an ordered log: cuts, counts at each, moments after it, weights, past windows, counts of all."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ from bmcd.blend.moments import (
     share_outside,
     some_of,
 )
-from bmcd.blend.weights import Examples
+from bmcd.blend.weights import Examples, learn
 from bmcd.clicks.log import Clicks
 from bmcd.clicks.sequences import owners
 from bmcd.errors import InputError
@@ -238,7 +238,7 @@ class Work:
             tried = [block._replace(tables=table._replace(ease=eases[value])) for block in few]
             examples, layout, scaling = self.examples(tried, alone)
             centre = learning.start_weights(layout, scaling)
-            found = learning.learn(examples, centre, centre, most_steps=6, n_threads=self.n_threads)
+            found = learn(examples, centre, centre, most_steps=6, n_threads=self.n_threads)
             if found.loss < least:
                 best, least = value, found.loss
         self.settings = self.settings._replace(regularization=best)
@@ -248,7 +248,7 @@ class Work:
         ]
         examples, layout, scaling = self.examples(blocks, self.settings)
         centre = learning.start_weights(layout, scaling)
-        first = learning.learn(examples, centre, centre, most_steps=8, n_threads=self.n_threads).w
+        first = learn(examples, centre, centre, most_steps=8, n_threads=self.n_threads).w
         others = [name for name in self.settings.members if name != "Trending"]
         kept, gains = learning.worth_keeping(examples, layout, first, centre, others, self.n_threads)
         self.settings = self.settings._replace(members=("Trending", *kept))
@@ -280,7 +280,7 @@ class Work:
             examples, layout, scaling = self.examples(blocks, self.settings)
             has_outside = examples.has_outside
             centre = learning.start_weights(layout, scaling)
-            first = learning.learn(examples, centre, centre, most_steps=10, n_threads=threads).w
+            first = learn(examples, centre, centre, most_steps=10, n_threads=threads).w
             labels = [cut.label for cut in self.cuts]
             windows = tuple(learning.past_windows(examples, labels, first, centre, LIST, True, threads))
         else:
@@ -363,8 +363,10 @@ class Models(NamedTuple):
 
     def fit(self, items: Ints, clicks: Clicks, part: str) -> DenseMembers:
         """Return the models fitted to the clicks on these items."""
-        run = {"seed": self.seed, "n_threads": self.n_threads, "progress": self.progress, "options": self.options}
-        return fit_members(self.by_name, clicks, items, part=part, **run)
+        return fit_members(
+            self.by_name, clicks, items, seed=self.seed, n_threads=self.n_threads, progress=self.progress,
+            options=self.options, part=part,
+        )  # fmt: skip
 
     def chosen(self, fitted: DenseMembers) -> Models:
         """Return the same with what fits to all clicks have chosen ("auto"), which is not chosen again."""
@@ -459,7 +461,7 @@ def fit_unordered(
         ladder = [k for k in LADDER if k == 1 or k <= len(items) // 4]
         found, begin = [], centre
         for k in ladder:
-            of_k = examples._replace(**_random_race(examples.target_start, k))
+            of_k = _with_race(examples, k)
             learnt = learning.learn_rung(of_k, begin, centre, False, n_threads)
             found.append((k, of_k.n_moments, *learnt))
             begin = learnt[0].w
@@ -473,6 +475,11 @@ def _random_race(target_start: Ints, k: int) -> dict[str, NDArray[np.float64]]:
     """Return g and phi of moments whose targets are a random part of the clicks that come next."""
     held = np.diff(target_start).astype(np.float64)
     return {"g": held + k, "phi": held / (held + k)}
+
+
+def _with_race(examples: Examples, k: int) -> Examples:
+    race = _random_race(examples.target_start, k)
+    return examples._replace(g=race["g"], phi=race["phi"])
 
 
 def _random_block(
@@ -514,8 +521,8 @@ def _default_models(
         examples = learning.standardise(examples, scaling)
         centre = learning.start_weights(layout, scaling)
         k = min(10, max(1, len(items) // 4))
-        of_k = examples._replace(**_random_race(examples.target_start, k))
-        found = learning.learn(of_k, centre, centre, most_steps=8, n_threads=n_threads)
+        of_k = _with_race(examples, k)
+        found = learn(of_k, centre, centre, most_steps=8, n_threads=n_threads)
         if found.loss < least:
             best, least = value, found.loss
     chosen: dict[str, Any] = {"EASE": EASE(regularization=float(best or 200.0))}
@@ -536,14 +543,19 @@ def private(clicks: Clicks, fitted: Fitted, fewest: int = 5) -> Fitted:
     settings = fitted.settings
     events = events_of(masked)
     if settings.half_lives:  # ages refer to the last click of all
-        shift = (fitted.until - int(masked.times.view(np.int64).max())) / MICROSECONDS_PER_HOUR  # type: ignore[union-attr]
-        events = events._replace(age=events.age + shift)  # type: ignore[operator]
+        assert masked.times is not None
+        assert events.age is not None
+        shift = (fitted.until - int(masked.times.view(np.int64).max())) / MICROSECONDS_PER_HOUR
+        events = events._replace(age=np.asarray(events.age + shift, np.float64))
     asked_of = fitted.dense.items if fitted.dense.models else None
     members = tuple(name for name in settings.members if name != "SessionKNN")
     tables = count(events, settings._replace(members=members), math.exp(fitted.tables.outside), None, asked_of)
     apart = enough_users(events, fewest)
-    names = ("follows", "follows_recent", "two_steps", "goes_with", "ease")
-    tables = tables._replace(**{name: only(getattr(tables, name), apart) for name in names})
+    follows, follows_recent, goes_with = (
+        only(counts, apart) for counts in (tables.follows, tables.follows_recent, tables.goes_with)
+    )
+    tables = tables._replace(follows=follows, follows_recent=follows_recent, goes_with=goes_with)
+    tables = tables._replace(two_steps=only(tables.two_steps, apart), ease=only(tables.ease, apart))
     rows = [window for window in fitted.windows if window.n >= fewest]
     scales = tuple(scale and trimmed(scale, fewest) for scale in fitted.dense.scales)
     return fitted._replace(

@@ -16,7 +16,6 @@ from bmcd.blend.weights import (
     N_OUTSIDE,
     OUTSIDE,
     Examples,
-    Reported,
     Weights,
     learn,
     losses,
@@ -223,8 +222,8 @@ class Rule(NamedTuple):
 def start_weights(layout: Layout, scaling: Scaling) -> Floats:
     """Return where learning begins, and to where weights are drawn.
 
-    That is the first member with probabilities as it is; without one, rates proportional to popularity; without that,
-    the first score.
+    That is the first member with probabilities as it is; without one, rates proportional to popularity; without
+    that, the first score.
     """
     raw = np.zeros((len(layout.columns) + N_OUTSIDE, 3))
     features = [name for name, _ in layout.names]
@@ -342,6 +341,3 @@ def learn_rung(
     """Return the weights for one horizon, not tempered, and the factor that tempers them."""
     found = learn(examples, start, centre, precision=precision, errors=True, n_threads=n_threads)
     return found, (_temper(examples, found.w, LIST) if temper else 1.0)
-
-
-__all__ = ["Block", "Layout", "PastWindow", "Reported", "Rule", "Scaling", "examples_of", "worth_keeping"]

@@ -229,9 +229,9 @@ class BlendPredictor(Answers):
                     room += int(np.diff(near.start).max(initial=0))
                     part = slice(begin, end)
                     _answer(
-                        asked, first, last, self.counted, head, SMOOTHING, fit.settings.repeats, rule.layout.columns,
-                        w, z[part], fit.tables.outside + 4.0, rule.has_outside, float(horizon), k, allowed, rank,
-                        room, near, out_item[part], out_probability[part], out_outside[part],
+                        asked, first, last, self.counted, head, SMOOTHING, fit.settings.repeats,
+                        rule.layout.columns, w, z[part], fit.tables.outside + 4.0, rule.has_outside, float(horizon),
+                        k, allowed, rank, room, near, out_item[part], out_probability[part], out_outside[part],
                         every[part] if len(every) else every, not fit.settings.ordered,
                     )  # fmt: skip
 

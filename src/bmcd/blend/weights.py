@@ -1,15 +1,15 @@
 """The weights of a blend: learnt from moments by the log loss of exactly the probabilities that are reported.
 
-The log rate of item i for a user is sum over features f of w_f(z) x_f(i), where w_f(z) = sum over z of W_fz z: every
-weight may depend on the length of the running session. The last two features belong to the outside option alone: a
-constant, and the logarithm of the share of recent clicks on items that were unknown at the time.
+The log rate of item i for a user is sum over features f of w_f(z) x_f(i), where w_f(z) = sum over z of W_fz z:
+every weight may depend on the length of the running session. The last two features belong to the outside option
+alone: a constant, and the logarithm of the share of recent clicks on items that were unknown at the time.
 
 Given a moment and the g clicks that followed, the loss is
 
     - sum over items i that were clicked of log(phi pi_i) - sum over the others of log(1 - phi pi_i)
 
-with pi_i from the race for the next g (see `next_k`), plus the Poisson loss of the clicks outside. phi is 1 where the
-log has an order. Without order, m clicks were held out at random of the m + k that come next: the race runs for
+with pi_i from the race for the next g (see `next_k`), plus the Poisson loss of the clicks outside. phi is 1 where
+the log has an order. Without order, m clicks were held out at random of the m + k that come next: the race runs for
 g = m + k, and phi = m / g.
 
 The loss is minimised by Newton's method: its Hessian is cheap, and it also gives the standard errors.
@@ -263,7 +263,8 @@ class _Loss:
         self.size = (ex.x.shape[1] + N_OUTSIDE) * ex.z.shape[1]
         self.shape = (ex.x.shape[1] + N_OUTSIDE, ex.z.shape[1])
         self.fixed = (
-            ex.x, ex.start, ex.block, ex.cells, ex.mult, ex.outside, ex.targets, ex.target_start, ex.z, ex.g, ex.phi,
+            ex.x, ex.start, ex.block, ex.cells, ex.mult, ex.outside, ex.targets, ex.target_start, ex.z, ex.g,
+            ex.phi,
         )  # fmt: skip
         self.z, self.has_outside, self.threads = ex.z, ex.has_outside, thread_count(n_threads)
         n = ex.n_moments

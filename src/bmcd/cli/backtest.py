@@ -8,21 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from bmcd.cli.log_files import (
-    DATA,
-    AtLeast,
-    Delimiter,
-    Encoding,
-    ItemColumn,
-    Layout,
-    Missing,
-    MissingRows,
-    MostClicked,
-    TextIds,
-    UserColumn,
-    bundled,
-    narrowed,
-)
+from bmcd.cli.log_files import USUAL, AtLeast, Layout, MostClicked, TextIds, bundled, narrowed, with_layout
 from bmcd.cli.options import Horizon
 from bmcd.cli.output import TABLES, check_output, plain, print_json, say, write_frame
 
@@ -34,13 +20,7 @@ class At(StrEnum):
     cut = "cut"
 
 
-class OrderName(StrEnum):
-    """Where the order of the clicks comes from."""
-
-    time = "time"
-    rows = "rows"
-
-
+@with_layout
 def backtest(
     clicks: Annotated[
         str, typer.Argument(metavar="CLICKS", help="A csv, tsv or parquet file, also .gz; or bundled data: eshop.")
@@ -65,19 +45,7 @@ def backtest(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Write the table to a .csv, .parquet or .json file.")
     ] = None,
-    user_column: UserColumn = "user",
-    item_column: ItemColumn = "item",
-    time_column: Annotated[
-        str | None,
-        typer.Option(rich_help_panel=DATA, help="The column with the times. By default time, if there is one."),
-    ] = None,
-    order: Annotated[
-        OrderName | None,
-        typer.Option(rich_help_panel=DATA, help="time, or rows: the order of the rows. By default time."),
-    ] = None,
-    delimiter: Delimiter = None,
-    encoding: Encoding = None,
-    missing: MissingRows = Missing.error,
+    layout: Layout = USUAL,
     text_ids: TextIds = False,
     most_clicked: MostClicked = None,
     at_least: AtLeast = None,
@@ -94,13 +62,7 @@ def backtest(
     models = _models(model or ["Blend"], repeats)
     data = bundled(clicks)
     if data is None:
-        layout = Layout(user_column, item_column, delimiter, encoding, missing)
-        how: dict[str, Any] = {
-            "time_column": time_column,
-            "order": None if order is None else order.value,
-            "text_ids": text_ids,
-        }
-        data = layout.read(clicks, **how)
+        data = layout.read(clicks, text_ids=text_ids)
     data = narrowed(data, most_clicked, at_least)
     found = bmcd.backtest(
         models, data, cuts, window, k, horizon, at.value, seed, repeats=repeats, n_threads=threads
