@@ -1,4 +1,4 @@
-"""Session files: lists of item numbers, as plain text or as pickled lists, in the form that session studies share."""
+"""Session files: lists of item numbers, as plain text or as pickled lists."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ class PlainUnpickler(pickle.Unpickler):
 def read_sessions(path: Path) -> Sessions:
     """Return the sessions of a file, as lists of item numbers in the order of the clicks.
 
-    Plain text has one session per line, with numbers separated by blanks or commas. A pickle has a list of sessions,
-    or the pair (lists of earlier clicks, the click that followed each), which is read as whole sessions.
+    Plain text has one session per line, with numbers separated by blanks or commas. A pickle has a list of
+    sessions, or the pair (lists of earlier clicks, the click that followed each), which is read as whole sessions.
 
     >>> path = Path("sessions.txt")
     >>> _ = path.write_text("3 1 2\\n1,3\\n")
@@ -34,7 +34,7 @@ def read_sessions(path: Path) -> Sessions:
     [[3, 1, 2], [1, 3]]
     """
     content = path.read_bytes()
-    found = _unpickled(path) if content[:1] == b"\x80" or content[:1] in b"(]" else _text(path, content)
+    found = _unpickled(path) if content[:1] in (b"\x80", b"(", b"]") else _text(path, content)
     if isinstance(found, tuple) and len(found) == 2 and len(found[0]) == len(found[1]):
         found = [[*earlier, following] for earlier, following in zip(*found, strict=True)]
     if not isinstance(found, list) or not found:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import inspect
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import bmcd
@@ -22,8 +23,8 @@ class Method(NamedTuple):
     make: Callable[[], Any]
     dense: bool = False
     """Whether it is left out on large catalogues."""
-    fit: dict[str, Any] = {}
-    recommend: dict[str, Any] = {}
+    fit: Mapping[str, Any] = MappingProxyType({})
+    recommend: Mapping[str, Any] = MappingProxyType({})
     seconds: float = 10.0
 
 

@@ -28,8 +28,7 @@ class NextClicksStudy(Study):
     quick
         A part of the shop's visits and few methods: shows that everything runs.
     log
-        A log of your own (csv, tsv, parquet), back-tested instead of the shop's visits. It needs times; without them
-        ``order`` of the rows is not assumed, and `bmcd.read_clicks` says what is missing.
+        A log of your own with times (csv, tsv, parquet), back-tested instead of the shop's visits.
     user, item, time_column, session_column
         The columns of the log.
     window, cuts, k, horizon
@@ -101,13 +100,13 @@ class NextClicksStudy(Study):
         if self.sessions is not None and self.test_sessions is not None:
             files = {"train": str(self.sessions.absolute()), "test": str(self.test_sessions.absolute())}
             own = {"sha256": _checksum(self.sessions) + _checksum(self.test_sessions), "most_cases": MOST_CASES}
+            arguments = {**files, **own, **common}
             yield Stage(
                 "sessions",
                 [
-                    Task(
-                        f"sessions/{_file(name)}", measures.sessions, {"method": name, **files, **own, **common}, s
-                    )
-                    for name, s in ((name, how.seconds) for name, how in self.methods.items() if not how.dense)
+                    Task(f"sessions/{_file(name)}", measures.sessions, {"method": name, **arguments}, how.seconds)
+                    for name, how in self.methods.items()
+                    if not how.dense
                 ],
             )
 
@@ -148,19 +147,19 @@ class NextClicksStudy(Study):
 SHOP = [
     "## Later visits of the shop",
     "Every method is fitted to the first 80 % of the shop's visits. In each later visit a random moment is chosen, "
-    "and the method recommends from what the visitor had clicked until then. A hit is an item among the next clicks "
-    "on items not clicked before. Means of three choices of the moments; visits with enough clicks after the moment.",
-    "A predicted share belongs to the model's own ranking for BMCD and Tastes, which know nothing of the order of "
-    "clicks: their probabilities do not fit next clicks. Blend of a single model is calibrated to them.",
+    "and the method recommends from what the visitor had clicked until then. A hit is an item among the next "
+    "clicks on items not clicked before. Means of three choices of the moments, over visits with enough clicks.",
+    "The probabilities of BMCD and Tastes refer to the model's own ranking of the items. They do not "
+    "know the order of clicks, so these probabilities do not fit next clicks. A Blend of one model is calibrated.",
 ]
 LAST = [
     "## The last ten clicks of every visit",
     "The 200 most clicked items, visits with at least 13 clicks, the last ten of each held out "
     '(`hold_out(10, by="time")`).',
-    "**No method can be calibrated fully here.** The training clicks contain no late click of any visit, because the "
-    "late part of every visit is held out, and late clicks are harder to predict than early ones. A model can only "
-    "learn how well early clicks are predicted, so it predicts more hits than there are. Evaluate calibration on "
-    "later visits, as above, or on a split in time.",
+    "**No method can be calibrated fully here.** The late part of every visit is held out, so there are no late "
+    "clicks to learn from, and late clicks are harder to predict than early ones. A model learns how well early "
+    "clicks are predicted, and predicts more hits than there are. Evaluate calibration on later visits, as above, "
+    "or on a split in time.",
 ]
 
 
@@ -203,9 +202,9 @@ def _log_words(study: NextClicksStudy, about: Result) -> list[str]:
     return [
         f"## Back-test of {Path(study.log['file']).name}",
         f"{about['n_users']:,} users, {about['n_items']:,} items, {about['n_clicks']:,} clicks. Every method is "
-        f"fitted to the clicks before each of {study.cuts} cuts and recommends {study.k} items for the {asked} at a "
-        f"random moment of each user active in the {study.window} that follow. Methods that score all pairs take "
-        f"part where there are at most {MOST_ITEMS:,} items.",
+        f"fitted to the clicks before each of {study.cuts} cuts and recommends {study.k} items for the {asked} at "
+        f"a random moment of each user active in the window of {study.window} that follows. Methods that score "
+        f"all pairs take part where there are at most {MOST_ITEMS:,} items.",
     ]
 
 
@@ -227,9 +226,9 @@ def _log_rows(name: str, found: Result) -> Iterator[Row]:
 def _session_words(found: Result) -> list[str]:
     return [
         "## Session files",
-        f"{found['n_items']:,} items; lists of 20 for the last click of {found['n_cases']:,} test sessions, from the "
-        "clicks before it. Items clicked before can be recommended by Blend(repeats=True) alone. Predicted: the sum "
-        "of the probabilities of a list, to be compared with P@20.",
+        f"{found['n_items']:,} items; lists of 20 for the last click of {found['n_cases']:,} test sessions, "
+        "from the clicks before it. Only Blend(repeats=True) can recommend items clicked before. Predicted: the "
+        "sum of the probabilities of a list, to be compared with P@20.",
     ]
 
 
