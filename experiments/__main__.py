@@ -30,7 +30,7 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     add_completion=False,
-    help="Run the paper's studies again, from nothing to tables and figures beside the paper's own numbers.",
+    help="Run the study of next clicks or the paper's studies again, from nothing to tables and figures.",
     epilog="Example: python -m experiments simulation --quick -o simulation",
 )
 
