@@ -180,7 +180,7 @@ def _later_row(name: str, asked: str, found: Result, seconds: float) -> Row:
     return {
         "asked": asked,
         **_row(name, {**found, "seconds": seconds}),
-        "ms per user": 1e3 * found["seconds_per_user"],
+        "ms per user": f"{1e3 * found['seconds_per_user']:.2f}",
     }
 
 
@@ -240,7 +240,7 @@ def _session_row(name: str, found: Result) -> Row:
         "predicted": percent(found["predicted"], 1) if "predicted" in found else "",
         "coverage": f"{found['coverage']:.3f}",
         "fit, CPU s": f"{found['seconds']:.1f}",
-        "ms per user": 1e3 * found["seconds_per_user"],
+        "ms per user": f"{1e3 * found['seconds_per_user']:.2f}",
     }
 
 

@@ -2,17 +2,21 @@
 
 import json
 import pickle
+from pathlib import Path
 
 import numpy as np
 import pytest
 from experiments.__main__ import app
+from experiments.document import write_page
 from experiments.next_clicks import methods as choices
 from experiments.next_clicks.files import clicks_of, read_sessions
 from experiments.next_clicks.methods import BLEND, REPEATING
 from experiments.next_clicks.study import NextClicksStudy
+from experiments.study import read_text
 from experiments.tasks import StudyError
 from typer.testing import CliRunner
 
+COMMITTED = Path(__file__).parents[2] / "experiments" / "next_clicks"
 FEW = ("Popularity", "Transitions", BLEND, REPEATING)
 
 
@@ -119,3 +123,15 @@ def test_missing_files_are_named(tmp_path):
         NextClicksStudy(sessions=tmp_path / "a")
     with pytest.raises(StudyError, match="no such file"):
         NextClicksStudy(log=tmp_path / "a.csv")
+
+
+def test_the_committed_page_is_that_of_the_committed_results(tmp_path):
+    study, results = NextClicksStudy(), json.loads((COMMITTED / "results.json").read_text())
+    page = write_page(tmp_path, read_text(study.package, "page.md"), study.contents(results))
+    # The page names the version that made it, which may be an earlier one.
+    assert page.read_text().split("\n", 3)[3] == (COMMITTED / "README.md").read_text().split("\n", 3)[3]
+    for table in sorted((tmp_path / "tables").iterdir()):
+        assert table.read_bytes() == (COMMITTED / "tables" / table.name).read_bytes()
+    found = results["later/Blend"]
+    for asked in ("5/1", "3/3", "10/10"):
+        assert abs(found[asked]["predicted"] - found[asked]["hits"]) < 0.015
