@@ -24,9 +24,9 @@ from bmcd.baselines import EASE, SessionKNN
 K, ASKED = 10, 2_000
 # Clicks for each item, and at least; of each session on average.
 CLICKS_PER_ITEM, FEWEST_CLICKS, LENGTH = 2, 300_000, 5
-# The next item is one of so many neighbours of the last one, or a popular one.
+# The next item is one of this number of neighbours of the last one, or a popular one.
 NEIGHBOURS, POPULAR = 20, 0.3
-# Models that score all items take part up to this size.
+# SessionKNN, which returns a score for every item, takes part up to this size.
 DENSE_ITEMS = 20_000
 
 

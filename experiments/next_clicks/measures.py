@@ -16,7 +16,7 @@ from experiments.next_clicks.methods import fitted, methods, recommend_for
 from experiments.study import IN_A_TASK
 from experiments.tasks import Result
 
-# Lists of so many items for so many next clicks.
+# Length of the lists, and number of next clicks that they are for.
 ASKED = ((5, 1), (3, 3), (10, 10))
 SEEDS = (1, 2, 3)
 EARLIER = 0.8

@@ -13,7 +13,7 @@ from bmcd import baselines
 from experiments.study import IN_A_TASK
 
 BLEND, REPEATING = "Blend", "Blend(repeats=True)"
-# Methods that score all pairs of users and items, or of items, take part where there are at most so many items.
+# The most items for which methods take part that score all pairs of users and items, or of items.
 MOST_ITEMS = 5_000
 
 
