@@ -30,7 +30,7 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     add_completion=False,
-    help="Run the paper's studies again, from nothing to tables and figures beside the paper's own numbers.",
+    help="Run the study of next clicks or the paper's studies again, from nothing to tables and figures.",
     epilog="Example: python -m experiments simulation --quick -o simulation",
 )
 
@@ -131,6 +131,54 @@ def modes(
     from experiments.modes.study import ModesStudy
 
     _reproduce(ModesStudy(quick=quick), output, workers, as_json)
+
+
+@app.command("next_clicks", epilog="Example: python -m experiments next_clicks -o next_clicks")
+def next_clicks(
+    output: Output = Path("bmcd-next-clicks"),
+    log: Annotated[Path | None, typer.Option(help="Back-test your own log (csv, tsv, parquet) instead.")] = None,
+    user_column: Annotated[str, typer.Option(help="The column of your log with users.")] = "user",
+    item_column: Annotated[str, typer.Option(help="The column of your log with items.")] = "item",
+    time_column: Annotated[str | None, typer.Option(help="The column of your log with times.")] = None,
+    session_column: Annotated[str | None, typer.Option(help="The column of your log with sessions.")] = None,
+    window: Annotated[str, typer.Option(help="How long each fit of the back-test is in use.")] = "1d",
+    cuts: Annotated[int, typer.Option(min=1, help="Fits of the back-test.")] = 5,
+    k: Annotated[int, typer.Option("-k", min=1, help="Length of the lists of the back-test.")] = 10,
+    horizon: Annotated[int, typer.Option(min=1, help="Next clicks that the back-test predicts.")] = 1,
+    sessions: Annotated[
+        Path | None, typer.Option(help="A session file to fit to: lists of item numbers, as text or pickle.")
+    ] = None,
+    test_sessions: Annotated[
+        Path | None, typer.Option(help="A session file whose last clicks are predicted.")
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Of every fit.")] = 0,
+    quick: Quick = False,
+    workers: Workers = None,
+    as_json: AsJson = False,
+) -> None:
+    """Compare all methods on the clicks that came next: on the shop's visits, a log with times, or session files.
+
+    The shop takes about ten minutes of processor time. Finished tasks are kept in the folder. It needs the extra
+    "baselines".
+    """
+    from experiments.next_clicks.study import NextClicksStudy
+
+    study = NextClicksStudy(
+        quick=quick,
+        log=log,
+        user=user_column,
+        item=item_column,
+        time_column=time_column,
+        session_column=session_column,
+        window=window,
+        cuts=cuts,
+        k=k,
+        horizon=horizon,
+        sessions=sessions,
+        test_sessions=test_sessions,
+        seed=seed,
+    )
+    _reproduce(study, output, workers, as_json)
 
 
 def _reproduce(study: Study, folder: Path, workers: int | None, as_json: bool) -> None:

@@ -92,4 +92,5 @@ def prepare(data: DataSet) -> PreparedClicks:
     if data.n_users is not None:
         history = (*kept.history, f"kept the first {data.n_users} of {kept.n_users} users")
         kept = replace(kept.of_users(np.arange(min(data.n_users, kept.n_users))), history=history)
-    return PreparedClicks(kept, *kept.hold_out(data.remove, data.seed))
+    # The protocol removes random clicks, so a blend must not learn what users clicked next.
+    return PreparedClicks(kept, *kept.with_matrix(kept.matrix).hold_out(data.remove, data.seed))

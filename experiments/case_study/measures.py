@@ -160,10 +160,10 @@ def fit_pseudo_mallows(
     return _measures_of(model, data_set, max_draws=predicting_draws * sampling["chains"])
 
 
-def fit_blend(data: Mapping[str, Any], models: Mapping[str, Mapping[str, Any]], folds: int) -> Result:
+def fit_blend(data: Mapping[str, Any], models: Mapping[str, Mapping[str, Any]]) -> Result:
     """Blend models with settings that are given, or calibrate a single one, and measure what is recommended."""
     data_set = DataSet(**data)
-    blend = bmcd.Blend({name: _estimator(name, settings) for name, settings in models.items()}, folds=folds)
+    blend = bmcd.Blend({name: _estimator(name, settings) for name, settings in models.items()})
     blend.fit(prepare(data_set).train, seed=data_set.seed, **IN_A_TASK)
     return {**_measures_of(blend, data_set), "weights": blend.weights_.to_dict("records")}
 

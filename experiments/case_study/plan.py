@@ -80,7 +80,6 @@ class Sizes:
     folds: int = 10
     taste_chains: int = 16
     """The chains of Tastes; all else is as by default."""
-    blend_folds: int = 5
     rivals: Mapping[str, Grid] = field(default_factory=lambda: RIVALS)
     spark: bool = True
 
@@ -95,7 +94,6 @@ QUICK = Sizes(
     more_chains=4,
     folds=2,
     taste_chains=2,
-    blend_folds=2,
     rivals=QUICK_RIVALS,
     spark=False,
 )
@@ -176,11 +174,7 @@ class Plan:
                 {TASTES: 300, "SparkALS": 100, "ALS": 30, "PenalisedMF": 30}.get(member, 5) for member in members
             )
             arguments = {"models": {member: dict(settings[member]) for member in members}}
-            tasks.append(
-                self._task(
-                    blend_part(members), measures.fit_blend, seconds, **arguments, folds=self.sizes.blend_folds
-                )
-            )
+            tasks.append(self._task(blend_part(members), measures.fit_blend, seconds, **arguments))
         return tasks
 
     def variants(self, chosen: int, elbow: int | None) -> dict[str, Fit]:

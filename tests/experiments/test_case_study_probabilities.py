@@ -39,8 +39,8 @@ def models_of_blends(results):
     ease = bmcd.baselines.EASE(**results.rivals["EASE"]["tuning"]["best"])
     models = {
         TASTES: bmcd.Tastes("auto", chains=QUICK.taste_chains),
-        BLEND: bmcd.Blend({"Tastes": tastes, "EASE": ease}, folds=QUICK.blend_folds),
-        "Blend(EASE)": bmcd.Blend(ease, folds=QUICK.blend_folds),
+        BLEND: bmcd.Blend({"Tastes": tastes, "EASE": ease}),
+        "Blend(EASE)": bmcd.Blend(ease),
     }
     return {name: model.fit(train, seed=0, n_threads=1, progress=False) for name, model in models.items()}
 

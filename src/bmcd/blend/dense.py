@@ -200,11 +200,12 @@ def fit_members(
     """
     inside = on_items(clicks, items)
     inside = inside.of_users(np.flatnonzero(inside.per_user > 0))
-    fitted, scales = {}, []
+    fitted: dict[str, Any] = {}
+    scales: list[Scale | None] = []
     for name, model in models.items():
         fresh = clone(model) if isinstance(model, BaseEstimator) else copy.deepcopy(model)
         accepted = inspect.signature(fresh.fit).parameters
-        run = {"seed": seed, "n_threads": n_threads, "progress": progress}
+        run: dict[str, Any] = {"seed": seed, "n_threads": n_threads, "progress": progress}
         run = {key: value for key, value in run.items() if key in accepted} | dict(options.get(name, {}))
         if run.get("checkpoint") is not None:
             run["checkpoint"] = Path(run["checkpoint"]) / f"{quote(name, safe='')}-{part}.checkpoint"

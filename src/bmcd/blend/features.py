@@ -132,7 +132,7 @@ class Tables(NamedTuple):
     @property
     def n_dense(self) -> int:
         """The number of features that every item has."""
-        return self.popularity.shape[1]
+        return int(self.popularity.shape[1])
 
 
 def dense_names(settings: Settings) -> tuple[tuple[str, str], ...]:
@@ -209,7 +209,7 @@ def _popularity(events: Events, settings: Settings) -> tuple[NDArray[np.float32]
         volumes = [float(n_clicks)]
         if settings.ordered:
             age = np.arange(len(events.item))[::-1] / (settings.recent * n_clicks)
-            counts.append(np.bincount(events.item, 0.5**age, events.n_items))
+            counts.append(np.bincount(events.item, 0.5**age, events.n_items).astype(np.float64))
             volumes.append(settings.recent * n_clicks / math.log(2))
         smooth = 0
     else:

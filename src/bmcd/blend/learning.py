@@ -1,4 +1,4 @@
-"""Learn the rule of a blend: examples out of moments, members worth their cost, weights for a ladder of horizons."""
+"""Learn the rule of a blend: examples of moments, members worth keeping, weights for a ladder of horizons."""
 
 # mypy: disable-error-code="no-untyped-def"
 from __future__ import annotations
@@ -318,8 +318,9 @@ def compare_window(examples: Examples, label: str, w: Floats, k: int) -> PastWin
     said, n = reported(examples, w, k), examples.n_moments
     error = float((said.predicted - said.hits).std() / np.sqrt(n))
     sums = (said.predicted, said.hits)
-    outside = (float(each.mean()) for each in (said.outside, said.observed_outside))
-    return PastWindow(label, n, *(float(each.mean()) for each in sums), error, *outside)
+    predicted, observed = (float(each.mean()) for each in sums)
+    outside, observed_outside = (float(each.mean()) for each in (said.outside, said.observed_outside))
+    return PastWindow(label, n, predicted, observed, error, outside, observed_outside)
 
 
 def _temper(examples: Examples, w: Floats, k: int) -> float:

@@ -298,12 +298,15 @@ def verdict_of(fitted: Fitted) -> Verdict:
     windows = fitted.windows
     if fitted.settings.ordered and len(windows) < FEWEST_WINDOWS:
         text = (
-            f"Not enough history: {len(windows)} past windows could be compared with what was predicted for them, and "
-            f"{FEWEST_WINDOWS} are needed to say whether the probabilities are stable."
+            f"Not enough history: {len(windows)} past windows could be compared with what was predicted for them, "
+            f"and {FEWEST_WINDOWS} are needed to say whether the probabilities are stable."
         )
         return Verdict("too short", text, ("Fit to a longer log, or use a shorter refresh.",))
     if not windows:
-        text = "Calibrated on random clicks that were held out: the log has no order, so nothing is known of later clicks."
+        text = (
+            "Calibrated on random clicks that were held out: the log has no order, so nothing is known of later "
+            "clicks."
+        )
         return Verdict("converged", text)
     n = sum(window.n for window in windows)
     predicted = sum(window.predicted * window.n for window in windows) / n

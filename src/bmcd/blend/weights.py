@@ -74,12 +74,13 @@ class Examples(NamedTuple):
         """Return some moments alone, given by number."""
         lengths, counts = np.diff(self.start)[moments], np.diff(self.target_start)[moments]
         rows, targets = _ranges(self.start[moments], lengths), _ranges(self.target_start[moments], counts)
-        ends = (np.concatenate(([0], np.cumsum(of))).astype(np.int64) for of in (lengths, counts))
-        own = (getattr(self, n)[moments] for n in ("z", "g", "phi", "user", "window"))
-        return Examples(
-            self.x[rows], next(ends), self.block[moments], self.cells, self.mult[moments], self.outside[moments],
-            self.targets[targets], next(ends), *own, self.has_outside,
-        )  # fmt: skip
+        start, target_start = (
+            np.concatenate(([0], np.cumsum(each))).astype(np.int64) for each in (lengths, counts)
+        )
+        own = {name: getattr(self, name)[moments] for name in ("block", "mult", "outside", "z", "g", "phi")}
+        own |= {name: getattr(self, name)[moments] for name in ("user", "window")}
+        changes: dict[str, Any] = {**own, "x": self.x[rows], "start": start, "target_start": target_start}
+        return self._replace(targets=self.targets[targets], **changes)
 
 
 OUTSIDE = -(10**9)
@@ -97,7 +98,7 @@ def _ranges(starts: Ints, lengths: Ints) -> Ints:
     if not len(starts):
         return np.zeros(0, np.int64)
     ends = np.cumsum(lengths)
-    return np.arange(ends[-1]) + np.repeat(starts - (ends - lengths), lengths)
+    return np.asarray(np.arange(ends[-1]) + np.repeat(starts - (ends - lengths), lengths), np.int64)
 
 
 @numba.njit(cache=True, nogil=True, fastmath=REORDER)
@@ -457,7 +458,8 @@ def reported(examples: Examples, w: Floats, k: int) -> Reported:
         0, n, w, ex.x, ex.start, ex.block, ex.cells, ex.mult, ex.outside, ex.targets, ex.target_start, ex.z, ex.g,
         ex.has_outside, k, out, best, hit,
     )  # fmt: skip
-    return Reported(*out.T, best, hit)
+    predicted, hits, expected, observed = out.T
+    return Reported(predicted, hits, expected, observed, best, hit)
 
 
 def tempering(examples: Examples, w: Floats, k: int, low: float = 0.75, high: float = 1.2) -> float:

@@ -47,7 +47,7 @@ def is_about_checkpoint(error: BaseException, checkpoint: Path) -> bool:
 
 def set_aside(checkpoint: Path) -> Path:
     """Rename a checkpoint with its companions; one that was set aside before is replaced. Return its new name."""
-    from bmcd.sampling.store import previous
+    from bmcd.sampling.checkpoint import previous
 
     moved = checkpoint.with_name(checkpoint.name + ".set-aside")
     remove_checkpoint(moved)

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TextIO
+from typing import IO, TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
@@ -140,7 +140,7 @@ def open_table(path: Path, text: Iterable[str] = (), *, raw: bool = False) -> It
 
 
 class _Csv:
-    def __init__(self, file: TextIO, raw: bool) -> None:
+    def __init__(self, file: IO[str], raw: bool) -> None:
         self.file, self.raw, self.is_first = file, raw, True
 
     def write(self, table: Any) -> None:

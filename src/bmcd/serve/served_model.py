@@ -252,7 +252,7 @@ class ServedModel:
             return None
         windows = [window._asdict() for window in self.model.fitted_.windows]
         return {
-            "measured_on": "past windows of the clicks it was fitted to, each by members and weights from before it",
+            "measured_on": "past windows of the clicks it was fitted to",
             "verdict": self.model.verdict_.text,
             "windows": windows,
         }
