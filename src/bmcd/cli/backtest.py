@@ -9,7 +9,6 @@ from typing import Annotated, Any
 import typer
 
 from bmcd.cli.log_files import (
-    DATA,
     AtLeast,
     Delimiter,
     Encoding,
@@ -18,7 +17,9 @@ from bmcd.cli.log_files import (
     Missing,
     MissingRows,
     MostClicked,
+    Order,
     TextIds,
+    TimeColumn,
     UserColumn,
     bundled,
     narrowed,
@@ -32,13 +33,6 @@ class At(StrEnum):
 
     moment = "moment"
     cut = "cut"
-
-
-class OrderName(StrEnum):
-    """Where the order of the clicks comes from."""
-
-    time = "time"
-    rows = "rows"
 
 
 def backtest(
@@ -67,14 +61,8 @@ def backtest(
     ] = None,
     user_column: UserColumn = "user",
     item_column: ItemColumn = "item",
-    time_column: Annotated[
-        str | None,
-        typer.Option(rich_help_panel=DATA, help="The column with the times. By default time, if there is one."),
-    ] = None,
-    order: Annotated[
-        OrderName | None,
-        typer.Option(rich_help_panel=DATA, help="time, or rows: the order of the rows. By default time."),
-    ] = None,
+    time_column: TimeColumn = None,
+    order: Order = None,
     delimiter: Delimiter = None,
     encoding: Encoding = None,
     missing: MissingRows = Missing.error,

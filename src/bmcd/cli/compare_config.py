@@ -23,6 +23,8 @@ An example (docs/baselines.md explains every key):
     grid = {factors = [16, 32], alpha = [10.0, 20.0], regularization = [60.0, 100.0]}
 
     [models.Blend]
+
+    [models.yesterday]
     file = "model.bmcd"
 """
 
@@ -46,7 +48,8 @@ KEYS = ("k", "seed", *COMPARE_KEYS, "data", "tuning", "models")
 RECORDED = ("train", "test", "versions")
 # What says how a file is to be read, as in `read_clicks`.
 READING_KEYS = (
-    *("user", "item", "title", "title_item", "title_column", "time_column"),
+    *("user", "item", "title", "title_item", "title_column"),
+    *("time_column", "order", "session_column", "session_gap"),
     *("missing", "delimiter", "encoding", "text_ids"),
 )
 HOLDING_OUT_KEYS = ("by", "keep", "too_few")
@@ -167,13 +170,15 @@ def load_data(data: Mapping[str, Any], seed: int, folder: Path) -> tuple[Clicks,
 
 def _model_class(name: str, entry: Mapping[str, Any]) -> Any:
     from bmcd import baselines
+    from bmcd.blend.blend import Blend
     from bmcd.models.bmcd import BMCD
     from bmcd.models.tastes import Tastes
 
     known = {
         "BMCD": BMCD,
         "Tastes": Tastes,
-        **{rival: getattr(baselines, rival) for rival in baselines.__all__ if rival != "Baseline"},
+        "Blend": Blend,
+        **{name: getattr(baselines, name) for name in baselines.__all__ if name != "Baseline"},
     }
     wanted = entry.get("class", name)
     if wanted not in known:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
+from bmcd.cli.names import OrderName
 from bmcd.cli.output import complain
 
 if TYPE_CHECKING:
@@ -28,6 +29,22 @@ UserColumn = Annotated[
 ]
 ItemColumn = Annotated[
     str, typer.Option("--item-column", rich_help_panel=DATA, help="The column that says what was clicked.")
+]
+TimeColumn = Annotated[
+    str | None,
+    typer.Option(
+        "--time-column",
+        rich_help_panel=DATA,
+        help="The column with the times of the clicks. By default time, if there is one.",
+    ),
+]
+Order = Annotated[
+    OrderName | None,
+    typer.Option(
+        "--order",
+        rich_help_panel=DATA,
+        help="The order of the clicks: time; rows, as they stand in the file; or none. By default time, if given.",
+    ),
 ]
 Delimiter = Annotated[
     str | None,
