@@ -226,7 +226,7 @@ def _model(path: Path) -> Check:
     what = f"{type(model).__name__} with {', '.join(chains.values())}"
     if isinstance(model, bmcd.Blend):
         members = [f"{name} ({chains[name]})" if name in chains else name for name in model.members_]
-        what = f"Blend of {' and '.join(members)}"
+        what = f"Blend of {', '.join(members)}"
         what += "" if model.as_of_ is None else f", as of {model.as_of_}"
     versions = sorted({part.draws_.version for part in sampled.values()})
     known = f"{clicks.n_users:,} users" if clicks.n_users else "no users (saved with --no-clicks)"

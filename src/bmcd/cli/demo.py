@@ -14,12 +14,11 @@ from bmcd.errors import OutputError
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from bmcd.clicks.log import Clicks
     from bmcd.evaluation.compare import Comparison
 
 # Next clicks to predict, the share of visits to learn from, and the share that --quick looks at.
 K, EARLIER, QUICK = 3, 0.8, 0.15
-REPORTED = (3, 10)
+REPORTED = (1, 3)
 SHOWN = 5
 MODEL = "Blend"
 BASELINES = ("EASE", "Transitions", "SessionKNN", "Popularity")
@@ -74,26 +73,23 @@ def demo(
     if not as_json:
         _tell_what_works(rates, compared)
 
-    known, held_out = _so_far(earlier, histories, test)
-    blend = bmcd.Blend().fit(known, start=blend, **run)
-    users = histories.users.tolist()
-    found = blend.recommend(K, users, n_threads=threads, progress=False)
+    found = blend.recommend_for(histories, K, n_threads=threads, progress=False)
     blend.save(targets["model"])
     write_frame(found, targets["recommendations"])
     tell("\nWriting the report ...")
     bmcd.report(
-        blend, known, held_out, targets["report"], k=REPORTED, seed=seed, data="eshop",
+        blend, earlier, test, targets["report"], histories=histories, k=REPORTED, seed=seed, data="eshop",
         title="A shop's visits: what is recommended, and how good it is",
         rivals={name: getattr(bmcd.baselines, name)() for name in REPORTED_BASELINES},
     )  # fmt: skip
     seconds = time.monotonic() - began
     if as_json:
-        facts = {"n_users": earlier.n_users, "n_later": len(users), "n_items": clicks.n_items, "k": K}
+        facts = {"n_users": earlier.n_users, "n_later": histories.n_users, "n_items": clicks.n_items, "k": K}
         facts |= {"members": list(blend.members_), "verdict": blend.verdict_.text, "methods": rates}
         print_json({**facts, **rates[MODEL], "seconds": round(seconds, 3), "files": files})
         return
-    some = users[:: max(1, len(users) // SHOWN)][:SHOWN]
-    rows = rows_of(blend.recommend(K, some, n_threads=threads, progress=False))
+    some = histories.of_users(range(0, histories.n_users, max(1, histories.n_users // SHOWN))[:SHOWN])
+    rows = rows_of(blend.recommend_for(some, K, n_threads=threads, progress=False))
     say(f"\nFive visits, and the probability that a product is among the next {K} clicks:", style="bold")
     console().print(recommendation_table(rows))
     say(f"This took {seconds:.0f} s.\n")
@@ -101,21 +97,10 @@ def demo(
         say(f"{what + ':':17}{path} ({file_size(path)})")
     say(f"\nThe report for editors is {files['report'].resolve()}: open it in a browser.", style="bold")
     say("\nTry next:", style="bold")
-    say(f"  bmcd recommend {files['model']} -k 10 --horizon 1 --users {some[0]}")
-    say(f"  bmcd explain {files['model']} {some[0]} {rows[0]['item']}")
+    clicked = ",".join(some.items[some.sequence[: some.starts[1]]].tolist())
+    say(f"  bmcd recommend {files['model']} -k 10 --horizon 1 --users {earlier.users[0]}")
+    say(f"  bmcd explain {files['model']} {some.users[0]} {rows[0]['item']} --history {clicked}")
     say("  bmcd fit your_clicks.csv -o your.bmcd")
-
-
-def _so_far(earlier: Clicks, histories: Clicks, test: Clicks) -> tuple[Clicks, Clicks]:
-    """Return the log at the moments: earlier visits, and later ones until then; and the test."""
-    import pandas as pd
-
-    from bmcd.cli.ids import as_known
-    from bmcd.clicks.log import Clicks
-
-    both = pd.concat([earlier.to_frame("pandas"), histories.to_frame("pandas")], ignore_index=True)
-    known = Clicks.from_frame(both, title_column="title", order="rows")
-    return known, as_known(test, known, ignore_unknown=True)
 
 
 def _tell_what_works(rates: dict[str, dict[str, float | None]], compared: Comparison) -> None:

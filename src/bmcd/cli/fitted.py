@@ -146,4 +146,4 @@ def _what(model: Model) -> str:
     if not isinstance(model, Blend):
         return next(iter(chains.values()))
     members = [f"{name} ({chains[name]})" if name in chains else name for name in model.members_]
-    return f"a blend of {' and '.join(members)}"
+    return f"a blend of {', '.join(members)}"
