@@ -17,6 +17,8 @@ def fit_arguments(folder, path):
         folder / "numbers.csv",
         "-o",
         path,
+        "--model",
+        "bmcd",
         "--clusters",
         2,
         "--chains",
@@ -60,7 +62,7 @@ def test_a_stopped_fit_run_again_gives_the_same_model(start, run, folder, tmp_pa
     assert not path.exists()
     found = run(*fit_arguments(folder, path))
     assert found.code == 0, found.err
-    assert f"Going on from {checkpoint}" in found.out
+    assert f"Resuming from {checkpoint}" in found.out
     assert path.read_bytes() == whole.read_bytes()
     assert [file.name for file in path.parent.iterdir()] == ["m.bmcd"]
 
@@ -102,7 +104,22 @@ def test_an_encoding_that_lacks_the_letters(start, text_model):
 
 
 def late(folder, path):
-    return ("fit", folder / "numbers.csv", "-o", path, "--clusters", 2, "--chains", 2, "--draws", 20, "--warmup", 5)
+    return (
+        "fit",
+        folder / "numbers.csv",
+        "-o",
+        path,
+        "--model",
+        "bmcd",
+        "--clusters",
+        2,
+        "--chains",
+        2,
+        "--draws",
+        20,
+        "--warmup",
+        5,
+    )
 
 
 # Ctrl-C in the process itself, at a moment that a person could only hit by chance.
