@@ -16,7 +16,7 @@ def log(folder):
     visits = bmcd.load_dataset("eshop").split_users(0.08)[0]
     earlier, later = visits.split_users(0.8)
     earlier.to_frame("pandas").to_csv(folder / "visits.csv", index=False)
-    histories, test = later.moments(2, seed=1)
+    histories, _ = later.moments(2, seed=1)
     histories.to_frame("pandas").to_csv(folder / "histories.csv", index=False)
     return folder / "visits.csv", folder / "histories.csv"
 

@@ -86,17 +86,19 @@ def check_fit_cost(
     for name in names:
         if name is PartName.bmcd:
             n_chains, draws, warmup, thin = (run.get(key, value) for key, value in BMCD_RUN.items())
-            sizes, sweeps = (n_users, n_items), warmup + draws * thin
+            sweeps = warmup + draws * thin
             number = given["n_clusters"] if isinstance(given["n_clusters"], int) else MANY_CLUSTERS
-            cost = cost_of_bmcd(*sizes, number, sweeps, n_chains, n_threads)
+            cost = cost_of_bmcd(n_users, n_items, number, sweeps, n_chains, n_threads)
             if not isinstance(given["n_clusters"], int) and "start" not in run:
                 cost = cost._replace(cpu_seconds=cost.cpu_seconds * (1 + CHOOSING))
             total = total.plus(cost)
         elif name is PartName.tastes:
             n_chains, draws, warmup, thin = (run.get(key, value) for key, value in TASTES_RUN.items())
-            sizes, sweeps = (n_clicks, n_users, n_items), warmup + draws * thin
+            sweeps = warmup + draws * thin
             number = 40 if given["n_tastes"] == "auto" else given["n_tastes"]
-            total = total.plus(cost_of_tastes(*sizes, number, sweeps, draws, n_chains, n_threads))
+            total = total.plus(
+                cost_of_tastes(n_clicks, n_users, n_items, number, sweeps, draws, n_chains, n_threads)
+            )
     if model is ModelName.blend:  # models are fitted at past cuts too
         total = total._replace(cpu_seconds=total.cpu_seconds * (1 + MODEL_CUTS))
     what = f"{' and '.join(names)} for {n_users:,} users, {n_items:,} items and {n_clicks:,} clicks"

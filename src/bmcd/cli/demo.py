@@ -84,7 +84,12 @@ def demo(
     )  # fmt: skip
     seconds = time.monotonic() - began
     if as_json:
-        facts = {"n_users": earlier.n_users, "n_later": histories.n_users, "n_items": clicks.n_items, "k": K}
+        facts: dict[str, Any] = {
+            "n_users": earlier.n_users,
+            "n_later": histories.n_users,
+            "n_items": clicks.n_items,
+            "k": K,
+        }
         facts |= {"members": list(blend.members_), "verdict": blend.verdict_.text, "methods": rates}
         print_json({**facts, **rates[MODEL], "seconds": round(seconds, 3), "files": files})
         return

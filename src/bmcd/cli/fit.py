@@ -277,7 +277,7 @@ def fit(
         if before is not None:
             run["start"] = _loaded(before, model)
         chosen: dict[str, Any] | None = None
-        given = {"n_tastes": n_tastes, "n_clusters": candidates, "distance": distance.value}
+        given: dict[str, Any] = {"n_tastes": n_tastes, "n_clusters": candidates, "distance": distance.value}
         given |= {"rank_scale": rank_scale.value}
         if sampler is not SamplerName.paper:
             check_fit_cost(data, model, parts, given, run)
