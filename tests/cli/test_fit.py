@@ -187,19 +187,8 @@ def test_time_is_up_before_the_first_draw(run, folder, tmp_path):
 
 def test_a_checkpoint_of_another_run_is_refused_and_one_of_ones_own_can_grow(run, folder, tmp_path, tiny):
     path, kept = tmp_path / "m.bmcd", tmp_path / "kept"
-    arguments = (
-        "fit",
-        folder / "numbers.csv",
-        "-o",
-        path,
-        "--checkpoint",
-        kept,
-        *BMCD,
-        "--chains",
-        2,
-        "--warmup",
-        5,
-    )
+    chains = (*BMCD, "--chains", 2, "--warmup", 5)
+    arguments = ("fit", folder / "numbers.csv", "-o", path, "--checkpoint", kept, *chains)
     assert run(*arguments, "--clusters", 2, "--draws", 5).code == 0
     assert kept.exists()
     before = path.read_bytes()
