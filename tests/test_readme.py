@@ -11,10 +11,9 @@ from pathlib import Path
 import pytest
 
 README = Path(__file__).parents[1] / "README.md"
-NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
-# Another processor may round other last bits, and then the chains part: numbers may differ by their Monte Carlo
-# error. That of a probability is 0.005 here, and that of the hit rate of 890 recommendations 0.015.
-NEARNESS = 0.06
+NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?=%?,?$)")
+# Another processor may round other last bits, and fits end within a tolerance: numbers may differ a little.
+NEARNESS = 0.02
 
 
 def blocks(*languages):
@@ -24,19 +23,17 @@ def blocks(*languages):
 
 
 def assert_reads_alike(printed, expected):
-    """Words are the same; numbers are near. Items of nearly the same probability may trade places."""
+    """Words are the same; numbers are near."""
     lines = [line.split() for line in printed.splitlines()], [line.split() for line in expected.splitlines()]
     assert len(lines[0]) == len(lines[1])
     for got, wanted in zip(*lines, strict=True):
-        numbers = [[float(word) for word in line if NUMBER.fullmatch(word)] for line in (got, wanted)]
+        numbers = [[float(NUMBER.match(word)[0]) for word in line if NUMBER.match(word)] for line in (got, wanted)]
         assert len(numbers[0]) == len(numbers[1])
         for one, two in zip(*numbers, strict=True):
             assert abs(one - two) <= NEARNESS * max(1.0, abs(two)), (got, wanted)
-        # Headings are the same, and so is the first recommendation, four standard errors ahead of the next.
-        if not numbers[1] or wanted[0] == "0":
-            assert [word for word in got if not NUMBER.fullmatch(word)] == [
-                word for word in wanted if not NUMBER.fullmatch(word)
-            ]
+        assert [word for word in got if not NUMBER.match(word)] == [
+            word for word in wanted if not NUMBER.match(word)
+        ]
 
 
 @pytest.fixture(scope="module")
@@ -57,8 +54,10 @@ def test_python():
             assert_reads_alike(printed, text)
             n_compared += 1
     assert n_compared == 1
-    assert Path("report.html").stat().st_size > 10_000
     assert Path("eshop.bmcd").exists()
+    evaluated = names["found"]
+    assert abs(evaluated.calibration.mean_probability - evaluated.accuracy) < 0.015
+    assert names["model"].verdict_.converged
 
 
 @pytest.mark.usefixtures("in_folder")
@@ -70,7 +69,7 @@ def test_command_line():
     for command in commands:
         done = subprocess.run([sys.executable, "-m", *command], capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
-    assert Path("recommendations.csv").read_text().count("\n") == 1 + 500 * 10
+    assert Path("recommendations.csv").read_text().count("\n") == 1 + 24_026 * 10
 
 
 @pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 import bmcd
 from bmcd.cli import app
 
-TINY = ("--draws", "5", "--warmup", "5", "--chains", "2", "--clusters", "2")
+TINY = ("--model", "bmcd", "--draws", "5", "--warmup", "5", "--chains", "2", "--clusters", "2")
 
 
 @pytest.fixture(scope="session")

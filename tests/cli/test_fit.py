@@ -6,6 +6,8 @@ import pytest
 
 import bmcd
 
+BMCD = ("--model", "bmcd")
+
 
 def test_clicks_as_a_newcomer_has_them(text_model, folder):
     said = (folder / "text.log").read_text(encoding="utf-8")
@@ -37,6 +39,8 @@ def test_clusters_are_chosen_and_the_choice_is_told(run, folder, tmp_path):
         folder / "numbers.csv",
         "-o",
         tmp_path / "m.bmcd",
+        "--model",
+        "bmcd",
         "--draws",
         4,
         "--warmup",
@@ -160,7 +164,7 @@ def test_the_input_is_never_overwritten(run, tmp_path, folder):
 
 def test_time_is_up_but_there_are_draws(run, folder, tmp_path):
     path = tmp_path / "m.bmcd"
-    arguments = ("fit", folder / "numbers.csv", "-o", path, "--clusters", 2, "--chains", 2, "--warmup", 0)
+    arguments = ("fit", folder / "numbers.csv", "-o", path, *BMCD, "--clusters", 2, "--chains", 2, "--warmup", 0)
     found = run(*arguments, "--draws", 100000, "--max-time", 1)
     assert found.code == 0, found.err
     assert "stopped by the time budget of 1 s" in found.out
@@ -174,7 +178,7 @@ def test_time_is_up_but_there_are_draws(run, folder, tmp_path):
 
 
 def test_time_is_up_before_the_first_draw(run, folder, tmp_path):
-    arguments = ("fit", folder / "numbers.csv", "-o", tmp_path / "m.bmcd", "--clusters", 2, "--chains", 2)
+    arguments = ("fit", folder / "numbers.csv", "-o", tmp_path / "m.bmcd", *BMCD, "--clusters", 2, "--chains", 2)
     found = run(*arguments, "--warmup", 100000, "--max-time", 0.5)
     assert found.code == 1
     assert "before the first draw" in found.err
@@ -183,7 +187,8 @@ def test_time_is_up_before_the_first_draw(run, folder, tmp_path):
 
 def test_a_checkpoint_of_another_run_is_refused_and_one_of_ones_own_can_grow(run, folder, tmp_path, tiny):
     path, kept = tmp_path / "m.bmcd", tmp_path / "kept"
-    arguments = ("fit", folder / "numbers.csv", "-o", path, "--checkpoint", kept, "--chains", 2, "--warmup", 5)
+    chains = (*BMCD, "--chains", 2, "--warmup", 5)
+    arguments = ("fit", folder / "numbers.csv", "-o", path, "--checkpoint", kept, *chains)
     assert run(*arguments, "--clusters", 2, "--draws", 5).code == 0
     assert kept.exists()
     before = path.read_bytes()
@@ -247,7 +252,7 @@ def test_convergence_can_be_required(run, folder, tmp_path, tiny, number_model):
     assert "--warmup" in found.err
     assert f"No model was written to {path}; {path}.checkpoint has the draws: run" in found.err
     assert path.read_bytes() == number_model.read_bytes()
-    options = ("--draws", 1500, "--warmup", 5, "--chains", 2, "--clusters", 1)
+    options = (*BMCD, "--draws", 1500, "--warmup", 5, "--chains", 2, "--clusters", 1)
     found = run("fit", folder / "numbers.csv", "-o", tmp_path / "n.bmcd", *options, "--require-converged", "--json")
     assert found.code == 0, found.err
     assert found.json()["converged"]
@@ -255,7 +260,7 @@ def test_convergence_can_be_required(run, folder, tmp_path, tiny, number_model):
 
 def test_a_model_fitted_here_has_its_choice(run, folder, tmp_path):
     path = tmp_path / "m.bmcd"
-    options = ("--draws", 4, "--warmup", 2, "--chains", 2)
+    options = (*BMCD, "--draws", 4, "--warmup", 2, "--chains", 2)
     found = run("fit", folder / "numbers.csv", "-o", path, *options, "--json")
     assert found.code == 0, found.err
     model = bmcd.load(path)
@@ -275,7 +280,7 @@ def test_quiet_silences_notes_and_progress_but_no_result(run, folder, tmp_path, 
 
 def test_a_fit_starts_from_an_earlier_model(run, folder, number_model, tmp_path, tiny):
     file = tmp_path / "next.bmcd"
-    short = ("--draws", 4, "--warmup", 2, "--chains", 2)
+    short = (*BMCD, "--draws", 4, "--warmup", 2, "--chains", 2)
     said = run("fit", folder / "numbers.csv", "-o", file, "--start", number_model, *short)
     assert said.code == 0, said.err
     assert "Fitted 2 clusters" in said.out

@@ -17,6 +17,8 @@ def fit_arguments(folder, path):
         folder / "numbers.csv",
         "-o",
         path,
+        "--model",
+        "bmcd",
         "--clusters",
         2,
         "--chains",
@@ -102,7 +104,22 @@ def test_an_encoding_that_lacks_the_letters(start, text_model):
 
 
 def late(folder, path):
-    return ("fit", folder / "numbers.csv", "-o", path, "--clusters", 2, "--chains", 2, "--draws", 20, "--warmup", 5)
+    return (
+        "fit",
+        folder / "numbers.csv",
+        "-o",
+        path,
+        "--model",
+        "bmcd",
+        "--clusters",
+        2,
+        "--chains",
+        2,
+        "--draws",
+        20,
+        "--warmup",
+        5,
+    )
 
 
 # Ctrl-C in the process itself, at a moment that a person could only hit by chance.

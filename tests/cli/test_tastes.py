@@ -65,8 +65,9 @@ def test_every_other_command_takes_it(run, tastes_model, split, tmp_path):
     ("more", "message"),
     [
         (("--tastes", "few"), "--tastes must be auto or a number"),
-        (("--sampler", "paper"), "--sampler paper"),
-        (("--count-k", "5"), "--count-k"),
+        (("--sampler", "paper"), "--sampler is for --model bmcd"),
+        (("--count-k", "5"), "--count-k is for --model bmcd"),
+        (("--clusters", "5"), "--clusters is for --model bmcd"),
     ],
 )
 def test_bad_options_are_usage_errors(run, split, tmp_path, more, message):
@@ -90,4 +91,3 @@ def test_max_users_gives_each_chain_a_sample(run, folder, tmp_path):
     assert facts["max_users"] == 60
     assert facts["table"][0]["n_users"] == 48
     assert run("fit", folder / "numbers.csv", "-o", model, *options, "few").code == 2
-    assert run("fit", folder / "numbers.csv", "-o", model, "--model", "blend", "--max-users", 20).code == 2

@@ -8,6 +8,7 @@ import bmcd
 from bmcd.cli import app, errors
 from bmcd.cli.names import Distance, RankScale, SamplerName, Start
 
+BMCD = ("--model", "bmcd")
 COMMANDS = [command.callback.__name__ for command in app.registered_commands]
 
 
@@ -52,9 +53,9 @@ def test_version(run):
         (["fit", "clicks.csv", "-o", "m.bmcd", "--clusters", "8-2"], "4-20"),
         (["fit", "clicks.csv", "-o", "m.bmcd", "--clusters", "²"], "4-20"),
         (["fit", "clicks.csv", "-o", "m.bmcd", "--distance", "city"], "footrule"),
-        (["fit", "clicks.csv", "-o", "m.bmcd", "--distance", "kendall"], "--sampler paper"),
-        (["fit", "clicks.csv", "-o", "m.bmcd", "--distance", "ulam", "--sampler", "paper"], "--clusters"),
-        (["fit", "clicks.csv", "-o", "m.bmcd", "--count-k", "5,x"], "5,10"),
+        (["fit", "clicks.csv", "-o", "m.bmcd", "--model", "bmcd", "--distance", "kendall"], "--sampler paper"),
+        (["fit", "clicks.csv", "-o", "m.bmcd", *BMCD, "--distance", "ulam", "--sampler", "paper"], "--clusters"),
+        (["fit", "clicks.csv", "-o", "m.bmcd", *BMCD, "--count-k", "5,x"], "5,10"),
         (["fit", "clicks.csv", "-o", "model.csv"], ".bmcd"),
         (["fit", "eshop", "-o", "m.bmcd", "--titles", "items.csv"], "--titles"),
         (["recommend", "m.bmcd", "-k", "0"], "-k"),

@@ -28,7 +28,7 @@ from bmcd.cli.split import split
 
 app = typer.Typer(
     cls=Commands,
-    help="Diverse recommendations from click logs, each with a probability you can trust.",
+    help="Diverse recommendations from click logs, each with a calibrated probability.",
     epilog="Start with: bmcd demo",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -47,17 +47,17 @@ def main(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Say the version and exit.")
     ] = False,
 ) -> None:
-    """Diverse recommendations from click logs, each with a probability you can trust."""
+    """Diverse recommendations from click logs, each with a calibrated probability."""
 
 
 for command, example in (
     (demo, "bmcd demo"),
     (simulate, "bmcd simulate -o clicks.csv --users 500 --truth truth.csv"),
     (split, "bmcd split clicks.csv --train train.csv --test test.csv -k 5 --by time"),
-    (fit, "bmcd fit clicks.csv -o model.bmcd --model blend --titles items.csv"),
+    (fit, "bmcd fit clicks.csv -o model.bmcd --titles items.csv"),
     (recommend, "bmcd recommend model.bmcd -k 5 -o recommendations.csv"),
     (evaluate, "bmcd evaluate model.bmcd test.csv -k 10 --hit-rate 0.5"),
-    (backtest, "bmcd backtest clicks.csv --model Tastes --window 1d --cuts 5 -k 10 --horizon 1 -o backtest.csv"),
+    (backtest, "bmcd backtest clicks.csv --window 1d --cuts 5 -k 10 --horizon 1 -o backtest.csv"),
     (compare, "bmcd compare comparison.toml -o comparison"),
     (report, "bmcd report model.bmcd --test test.csv -o report.html"),
     (clusters, "bmcd clusters model.bmcd"),

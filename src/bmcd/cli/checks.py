@@ -106,14 +106,15 @@ def _cores() -> Check:
 
 
 def _memory() -> Check:
-    free = _free_memory()
+    free = free_memory()
     if free is None:
         return Check("memory", "note", "how much is free cannot be told on this system.")
     text = f"{bytes_in_words(free)} free"
     return Check("memory", "note", f"{text}.", "Close other programs.") if free < LITTLE else _good("memory", text)
 
 
-def _free_memory() -> float | None:
+def free_memory() -> float | None:
+    """Return the bytes of memory that are free, or None if this system does not say."""
     try:
         with open("/proc/meminfo", encoding="ascii") as lines:
             return next(1024.0 * int(line.split()[1]) for line in lines if line.startswith("MemAvailable"))
@@ -145,7 +146,7 @@ def _partition() -> Check:
             "log Z",
             "broken",
             f"is {error:g} off the sum over all rankings.",
-            "Trust no result; remove the compiled code (below) and try again.",
+            "Results may be wrong: remove the compiled code (below) and try again.",
         )
     return _good("log Z", f"exact, against the sum over all {len(distances)} rankings of {n} items")
 
@@ -172,7 +173,7 @@ def _tiny_fit() -> Check:
             "tiny fit",
             "broken",
             f"the probabilities of a user sum to {k} with an error of {error:g}.",
-            "Trust no result; remove the compiled code (below) and try again.",
+            "Results may be wrong: remove the compiled code (below) and try again.",
         )
     return _good("tiny fit", f"60 users x 12 items in {seconds:.1f} s; the probabilities of each user sum to {k}")
 
@@ -224,8 +225,9 @@ def _model(path: Path) -> Check:
     }
     what = f"{type(model).__name__} with {', '.join(chains.values())}"
     if isinstance(model, bmcd.Blend):
-        parts = [f"{name} ({chains[name]})" if name in chains else name for name in model.models_]
-        what = f"Blend of {' and '.join(parts)}, {model.folds} folds"
+        members = [f"{name} ({chains[name]})" if name in chains else name for name in model.members_]
+        what = f"Blend of {', '.join(members)}"
+        what += "" if model.as_of_ is None else f", as of {model.as_of_}"
     versions = sorted({part.draws_.version for part in sampled.values()})
     known = f"{clicks.n_users:,} users" if clicks.n_users else "no users (saved with --no-clicks)"
     text = (

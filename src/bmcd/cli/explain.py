@@ -25,7 +25,7 @@ def explain(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Say where each cluster of the user, or each model of a blend, has the item, and what it adds."""
+    """Explain a probability: reasons and members of a blend, or the contribution of each cluster or taste."""
     from bmcd.cli.recommend import wanted_users
     from bmcd.models.persistence import load_model
 

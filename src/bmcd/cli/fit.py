@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bmcd.cli.blends import FOLDS, PARTS, make_blend, parsed_parts
+from bmcd.cli.blends import check_options, check_parts, make_blend, parsed_parts
 from bmcd.cli.choosing import chosen_clusters, parsed_clusters, parsed_max_users, parsed_tastes, told
+from bmcd.cli.costs import check_fit_cost
 from bmcd.cli.finishing import held_back
 from bmcd.cli.fitted import (
     facts,
@@ -36,7 +37,7 @@ from bmcd.cli.log_files import (
 )
 from bmcd.cli.names import Distance, ModelName, PartName, RankScale, SamplerName, Start
 from bmcd.cli.output import MODELS, check_output, complain, plain, print_json, say
-from bmcd.errors import BmcdError, FitWarning, Interrupted
+from bmcd.errors import BmcdError, FitWarning, InputError, Interrupted
 
 if TYPE_CHECKING:
     from bmcd.clicks.log import Clicks
@@ -75,52 +76,66 @@ def fit(
     at_least: AtLeast = None,
     model: Annotated[
         ModelName,
-        typer.Option(rich_help_panel=MODEL, help="bmcd: one cluster a user; tastes: several; blend: see --blend."),
-    ] = ModelName.bmcd,
-    tastes: Annotated[
-        str, typer.Option(rich_help_panel=MODEL, help="How many tastes (--model tastes, blend): a number, or auto.")
-    ] = "40",
+        typer.Option(
+            rich_help_panel=MODEL,
+            help="blend: the next clicks, calibrated; tastes: several groups per user; bmcd: one, as in the paper.",
+        ),
+    ] = ModelName.blend,
+    refresh: Annotated[
+        str | None,
+        typer.Option(
+            rich_help_panel=MODEL,
+            help="For blend: how long the model will be in use before it is fitted again, such as 15min, 1h or 1d. "
+            "By default the time that the last fifth of the clicks took.",
+        ),
+    ] = None,
+    repeats: Annotated[
+        bool,
+        typer.Option(
+            "--repeats", rich_help_panel=MODEL, help="For blend: clicked items stay candidates; repeats count."
+        ),
+    ] = False,
     blend: Annotated[
         str | None,
         typer.Option(
             rich_help_panel=MODEL,
-            help=f"For --model blend: what to blend, of {', '.join(PartName)}. By default {PARTS}. EASE is tuned.",
+            help=f"For blend: blend these models, of {', '.join(PartName)}, instead of those that suit the log.",
         ),
     ] = None,
-    folds: Annotated[
-        int | None,
-        typer.Option(
-            rich_help_panel=MODEL,
-            min=2,
-            help=f"For --model blend: parts into which clicks are dealt to weigh the models. By default {FOLDS}.",
-        ),
+    tastes: Annotated[
+        str | None,
+        typer.Option(rich_help_panel=MODEL, help="The number of tastes of Tastes, or auto. By default 40."),
     ] = None,
     clusters: Annotated[
-        str,
+        str | None,
         typer.Option(
             rich_help_panel=MODEL,
-            help="A number; auto, which tries 2 to 8, and more while that is better; or others, such as 4-20.",
+            help="The number of clusters of BMCD, candidates such as 4-20, or auto (the default): 2 to 8, and more "
+            "while that is better.",
         ),
-    ] = "auto",
+    ] = None,
     distance: Annotated[
-        Distance,
-        typer.Option(rich_help_panel=MODEL, help="Of the Mallows model; all but footrule need --sampler paper."),
-    ] = Distance.footrule,
+        Distance | None,
+        typer.Option(
+            rich_help_panel=MODEL, help="Of the Mallows model. By default footrule; others need --sampler paper."
+        ),
+    ] = None,
     rank_scale: Annotated[
-        RankScale, typer.Option(rich_help_panel=MODEL, help="Spacing of the ranks.")
-    ] = RankScale.linear,
+        RankScale | None,
+        typer.Option(rich_help_panel=MODEL, help="Spacing of the ranks of BMCD and Tastes. By default linear."),
+    ] = None,
     sampler: Annotated[
-        SamplerName,
-        typer.Option(rich_help_panel=RUN, help="paper: the paper's own; it needs thousands of draws."),
-    ] = SamplerName.exact,
+        SamplerName | None,
+        typer.Option(rich_help_panel=RUN, help="Of BMCD: exact (the default), or the paper's, which is slow."),
+    ] = None,
     start: Annotated[
-        str,
+        str | None,
         typer.Option(
             rich_help_panel=RUN,
-            help="Where chains start: kmeans, popularity or random; or a model file of earlier clicks, whose "
-            "clusters are kept.",
+            help="A model file of earlier clicks to begin with, which saves time and keeps clusters. For bmcd also "
+            "kmeans (the default), popularity or random.",
         ),
-    ] = Start.kmeans.value,
+    ] = None,
     draws: Annotated[
         int | None,
         typer.Option(rich_help_panel=RUN, min=1, help="Draws to keep of each chain. By default 200; tastes: 10."),
@@ -130,18 +145,17 @@ def fit(
         typer.Option(rich_help_panel=RUN, min=0, help="Sweeps before the first draw. By default 200; tastes: 100."),
     ] = None,
     chains: Annotated[
-        int | None,
-        typer.Option(rich_help_panel=RUN, min=1, help="Chains; they start apart. By default 4; tastes: 16."),
+        int | None, typer.Option(rich_help_panel=RUN, min=1, help="Number of chains. By default 4; tastes: 16.")
     ] = None,
     thin: Annotated[
         int | None,
-        typer.Option(rich_help_panel=RUN, min=1, help="Keep one of so many sweeps. By default 1; tastes: 10."),
+        typer.Option(rich_help_panel=RUN, min=1, help="Keep every n-th sweep. By default 1; tastes: 10."),
     ] = None,
     max_users: Annotated[
         str | None,
         typer.Option(
             rich_help_panel=RUN,
-            help="Give each chain a random sample of so many users, its own; auto: as many as still help. "
+            help="Maximum number of users per chain, each with its own random sample; auto: as many as still help. "
             "By default all.",
         ),
     ] = None,
@@ -149,14 +163,14 @@ def fit(
     threads: Annotated[
         int | None,
         typer.Option(
-            rich_help_panel=RUN, min=1, help="Chains at a time. By default one for each core; changes no digit."
+            rich_help_panel=RUN, min=1, help="Threads. By default one per core; the result does not depend on it."
         ),
     ] = None,
     max_time: Annotated[
         float | None,
         typer.Option(
             rich_help_panel=RUN,
-            help="Seconds after which to stop with what there is (choosing clusters does not count).",
+            help="Seconds after which chains stop with what there is (choosing clusters does not count).",
         ),
     ] = None,
     checkpoint: Annotated[
@@ -185,40 +199,42 @@ def fit(
         bool,
         typer.Option(
             "--require-converged",
-            help="Unless the chains converged, write no model, keep the checkpoint, and end with exit code 3.",
+            help="If chains have not converged, or predictions of a blend were not stable, write no model and end "
+            "with exit code 3.",
         ),
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Fit a model to clicks and write it to a file.
 
-    Ctrl-C stops it in good order: the same command, run again, goes on from there to the same end.
+    The default, Blend, takes seconds. BMCD and Tastes can be stopped with Ctrl-C: run the same command again to
+    resume.
     """
     began = time.monotonic()
-    candidates = parsed_clusters(clusters)
-    n_tastes = parsed_tastes(tastes)
+    candidates = parsed_clusters("auto" if clusters is None else clusters)
+    n_tastes = parsed_tastes("40" if tastes is None else tastes)
     most = None if max_users is None else parsed_max_users(max_users)
-    if most is not None and (model is ModelName.blend or distance is not Distance.footrule):
-        raise typer.BadParameter("--max-users is for --model bmcd and tastes, with --distance footrule.")
-    if model is not ModelName.bmcd and (sampler is SamplerName.paper or count_k is not None):
-        raise typer.BadParameter("--sampler paper and --count-k are for --model bmcd.")
-    if model is not ModelName.blend and (blend is not None or folds is not None):
-        raise typer.BadParameter("--blend and --folds are for --model blend.")
-    parts = parsed_parts(PARTS if blend is None else blend, candidates, distance, no_clicks)
+    parts = [] if blend is None else parsed_parts(blend)
+    asked = {
+        "tastes": tastes, "clusters": clusters, "distance": distance, "rank_scale": rank_scale, "sampler": sampler,
+        "draws": draws, "warmup": warmup, "chains": chains, "thin": thin, "max_users": max_users,
+        "max_time": max_time, "checkpoint": checkpoint, "count_k": count_k, "blend": blend, "refresh": refresh,
+        "repeats": repeats or None,
+    }  # fmt: skip
+    check_options(model, parts, [name for name, value in asked.items() if value is not None])
+    distance, rank_scale = distance or Distance.footrule, rank_scale or RankScale.linear
+    check_parts(parts, candidates, distance, no_clicks)
     if model is ModelName.bmcd and distance is not Distance.footrule:
-        if sampler is SamplerName.exact:
+        if sampler is not SamplerName.paper:
             raise typer.BadParameter(f"--distance {distance.value} needs --sampler paper.")
         if not isinstance(candidates, int):
             raise typer.BadParameter(f"--distance {distance.value} needs a number of --clusters.")
+    if most is not None and distance is not Distance.footrule:
+        raise typer.BadParameter("--max-users needs --distance footrule.")
     if max_time is not None and not max_time > 0:
         raise typer.BadParameter(f"--max-time must be more than 0 seconds, not {max_time:g}.")
     counted = None if count_k is None else _whole_numbers(count_k)
-    before = Path(start) if start.lower().endswith(".bmcd") else None
-    if before is None and start not in list(Start):
-        known = ", ".join(Start)
-        raise typer.BadParameter(f"--start must be {known} or a model file (.bmcd), not {plain(start)!r}.")
-    if before is not None and model is ModelName.blend:
-        raise typer.BadParameter("a blend cannot start from an earlier model: leave out --start.")
+    before = _earlier_model(start, model, parts)
     inputs = [Path(clicks), titles, before]
     target = check_output(output, MODELS, but_not=inputs)
     kept = target.with_name(target.name + ".checkpoint")
@@ -228,9 +244,11 @@ def fit(
         kept = check_output(checkpoint, (checkpoint.suffix.lower(),), [*inputs, output])
 
     import bmcd
-    from bmcd.models.user_sample import some_users
+    from bmcd.clicks.times import read_duration
 
-    own = {"title_column": title_column} if titles is None else {"title": title_column}
+    if refresh is not None:
+        read_duration(refresh, "refresh")
+    own: dict[str, Any] = {"title_column": title_column} if titles is None else {"title": title_column}
     data = narrowed(
         _read(clicks, layout, titles, **own, title_item=title_item_column, text_ids=text_ids),
         most_clicked,
@@ -239,6 +257,9 @@ def fit(
     if not as_json:
         say(f"{clicks}:", style="bold")
         say(data.summary())
+        if model is ModelName.blend and data.order is None:
+            say("no order, so the model cannot see what follows what: name the times with --time-column, or give")
+            say("--order rows if the rows are in order")
         say()
         if kept.exists():
             say(f"Resuming from {kept}.")
@@ -250,36 +271,26 @@ def fit(
         if most is not None:
             run["max_users"] = most
         if before is not None:
-            run["start"] = bmcd.load(before)
-        options: dict[str, Any] = {"distance": distance.value, "rank_scale": rank_scale.value}
-        chosen: dict[str, Any] | None
+            run["start"] = _loaded(before, model)
+        chosen: dict[str, Any] | None = None
+        given: dict[str, Any] = {"n_tastes": n_tastes, "n_clusters": candidates, "distance": distance.value}
+        given |= {"rank_scale": rank_scale.value}
+        if sampler is not SamplerName.paper:
+            check_fit_cost(data, model, parts, given, run)
         if model is ModelName.blend:
-            given = {"n_tastes": n_tastes, "n_clusters": candidates, **options}
-            made, run, settings = make_blend(data, parts, FOLDS if folds is None else folds, given, run)
-            chosen = settings
-            if not as_json:
-                say(f"{settings['reason']}\n")
+            made, run = make_blend(parts, {"refresh": refresh, "repeats": repeats}, given, run)
             fitted = _fitted(data, made, run, checkpoint is None)
         elif model is ModelName.tastes:
-            fitted = _fitted(data, bmcd.Tastes(n_tastes=n_tastes, **options), run, checkpoint is None)
+            options = {name: given[name] for name in ("n_tastes", "distance", "rank_scale")}
+            fitted = _fitted(data, bmcd.Tastes(**options), run, checkpoint is None)
             chosen = None if fitted.choice_ is None else told(fitted.choice_)
         else:
-            choice = None
-            if not isinstance(candidates, int) and before is None:
-                memory = kept.with_name(kept.name + ".choice")
-                choosing = {"seed": seed, "n_threads": threads}
-                sample = some_users(data, most, seed)
-                choice = chosen_clusters(sample, candidates, memory, rank_scale.value, choosing)
-                if not as_json:
-                    say(f"{choice.reason}\n")
-            number = candidates if isinstance(candidates, int) else "auto"
-            options |= {"n_clusters": choice.recommended if choice else number}
-            options |= {"sampler": sampler.value, "start": Start.kmeans.value if before else start}
-            fitted = _fitted(data, bmcd.BMCD(**options), {**run, "count_k": counted}, checkpoint is None)
-            fitted.choice_ = choice
-            chosen = None if choice is None else told(choice)
-            if candidates is None:
-                fitted.set_params(n_clusters="auto")  # as if it had chosen itself
+            options = {"sampler": (sampler or SamplerName.exact).value}
+            options["start"] = Start.kmeans.value if before or start is None else start
+            options |= {name: given[name] for name in ("distance", "rank_scale")}
+            run["count_k"] = counted
+            fitted = _fitted_bmcd(data, candidates, options, run, kept, not as_json, checkpoint is None)
+            chosen = None if fitted.choice_ is None else told(fitted.choice_)
         if require_converged and not fitted.converged_:
             refuse(fitted, output, kept)
         with held_back() as ctrl_c_came:
@@ -299,6 +310,60 @@ def fit(
         raise KeyboardInterrupt(_how_to_go_on(stop, kept)) from stop
 
 
+def _earlier_model(start: str | None, model: ModelName, parts: list[PartName]) -> Path | None:
+    """Return the model file that --start names, if it is one."""
+    if start is None:
+        return None
+    if start.lower().endswith(".bmcd"):
+        if parts:
+            raise typer.BadParameter("--start is for a blend that chooses its members: leave out --blend.")
+        return Path(start)
+    if model is ModelName.blend or start not in list(Start):
+        known = "" if model is ModelName.blend else f"{', '.join(Start)} or "
+        raise typer.BadParameter(f"--start must be {known}a model file (.bmcd), not {plain(start)!r}.")
+    return None
+
+
+def _loaded(path: Path, model: ModelName) -> Any:
+    """Return the earlier model in a file, which must be of the same kind."""
+    import bmcd
+
+    found = bmcd.load(path)
+    if (kind := type(found).__name__).lower() != model.value:
+        named = f"--model {kind.lower()}" if kind.lower() in list(ModelName) else "another model"
+        raise InputError(f"{path}: --start has a {kind}, and this is --model {model.value}. Give {named}.")
+    return found
+
+
+def _fitted_bmcd(
+    data: Clicks,
+    candidates: int | range | None,
+    options: dict[str, Any],
+    run: dict[str, Any],
+    kept: Path,
+    tell: bool,
+    is_default_checkpoint: bool,
+) -> Any:
+    """Return the fitted BMCD, whose number of clusters is chosen first unless it is given."""
+    import bmcd
+    from bmcd.models.user_sample import some_users
+
+    choice = None
+    if not isinstance(candidates, int) and "start" not in run:
+        memory = kept.with_name(kept.name + ".choice")
+        choosing = {name: run.get(name) for name in ("seed", "n_threads")}
+        sample = some_users(data, run.get("max_users"), run["seed"])
+        choice = chosen_clusters(sample, candidates, memory, options["rank_scale"], choosing)
+        if tell:
+            say(f"{choice.reason}\n")
+    options["n_clusters"] = candidates if isinstance(candidates, int) else choice.recommended if choice else "auto"
+    fitted = _fitted(data, bmcd.BMCD(**options), run, is_default_checkpoint)
+    fitted.choice_ = choice
+    if candidates is None:
+        fitted.set_params(n_clusters="auto")  # as if it had chosen itself
+    return fitted
+
+
 def _read(clicks: str, layout: Layout, titles: Path | None, **options: Any) -> Clicks:
     data = bundled(clicks)
     if data is None:
@@ -310,12 +375,12 @@ def _read(clicks: str, layout: Layout, titles: Path | None, **options: Any) -> C
 
 def _fitted(data: Clicks, model: Any, run: dict[str, Any], is_default_checkpoint: bool) -> Any:
     """Return the fitted model; a default checkpoint that cannot be resumed from must not stop every next run."""
-    checkpoint = run["checkpoint"]
-    is_there = is_default_checkpoint and checkpoint.exists()
+    checkpoint = run.get("checkpoint")
+    is_there = is_default_checkpoint and checkpoint is not None and checkpoint.exists()
     try:
         return _fitted_from(data, model, run)
     except BmcdError as error:
-        if not is_there or not is_about_checkpoint(error, checkpoint):
+        if checkpoint is None or not is_there or not is_about_checkpoint(error, checkpoint):
             raise
         moved = set_aside(checkpoint)
         complain(f"{error} It was set aside as {moved}, and the fit starts from scratch.", "warning: ")

@@ -9,10 +9,13 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import typer
 
 from bmcd.cli.errors import NOT_CONVERGED, as_options
-from bmcd.cli.output import complain, file_size, rows_of, say
+from bmcd.cli.output import complain, console, file_size, plain, rows_of, say
 from bmcd.errors import StoreError
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
+    from bmcd.blend.blend import Blend
     from bmcd.models.persistence import Model
     from bmcd.models.user_sample import UserSample
 
@@ -29,7 +32,7 @@ def remove_checkpoint(checkpoint: Path) -> None:
     from bmcd.sampling import checkpoint as chains
 
     if checkpoint.is_dir():
-        for path in sorted({path for kind in ("chains*", "scores*") for path in checkpoint.glob(f"*.{kind}")}):
+        for path in sorted(checkpoint.glob("*.checkpoint*")):
             path.unlink()
         if not any(checkpoint.iterdir()):  # else it holds what is not ours
             checkpoint.rmdir()
@@ -61,8 +64,12 @@ def refuse(model: Model, output: Path, checkpoint: Path) -> NoReturn:
     """Say why no model was written and what to do, and end."""
     verdict = model.verdict_
     advice = " ".join(map(as_options, (verdict.text, *verdict.advice)))
-    kept = f"{checkpoint} has the draws: run the same command with more draws or time to resume."
-    complain(f"{advice} No model was written to {output}; {kept}", "")
+    kept = (
+        f"; {checkpoint} has the draws: remove it to start again with other settings."
+        if checkpoint.exists()
+        else "."
+    )
+    complain(f"{advice} No model was written to {output}{kept}", "")
     raise typer.Exit(NOT_CONVERGED)
 
 
@@ -80,7 +87,7 @@ def facts(
         "model": output,
         "bytes": output.stat().st_size,
         "data": {name: getattr(data, name) for name in data.__dataclass_fields__},
-        **({"blend": list(model.models_), "weights": rows_of(model.weights_)} if isinstance(model, Blend) else {}),
+        **(_told_blend(model) if isinstance(model, Blend) else {}),
         "n_clusters": None if first is None else first.n_clusters_,
         "choice": choice,
         "user_sample": None if first is None or first.sample_ is None else _told_sample(first.sample_),
@@ -98,6 +105,7 @@ def facts(
 
 def tell_fitted(model: Model, output: Path, seconds: float, checkpoint: Path | None, no_clicks: bool) -> None:
     """Say what was fitted, whether it can be trusted, where it is, and what to do next."""
+    from bmcd.blend.blend import Blend
     from bmcd.models.persistence import sampled_models
 
     sampled, verdict = sampled_models(model), model.verdict_
@@ -105,17 +113,40 @@ def tell_fitted(model: Model, output: Path, seconds: float, checkpoint: Path | N
     for part in sampled.values():
         if part.sample_ is not None:
             say(f"Users: {part.sample_}")
+    if isinstance(model, Blend):
+        if model.as_of_ is not None:
+            say(f"As of {model.as_of_}, the time of the last click.")
+        if len(model.windows_):
+            console().print(_windows(model))
     say(as_options(verdict.text), style="green" if verdict.converged else "yellow")
     for advice in verdict.advice:
         say(f"- {as_options(advice)}")
     say()
     say(f"Model: {output} ({file_size(output)})")
     if checkpoint is not None:
-        say(f"Checkpoint: {checkpoint} (run the same command with more time or draws to go on from it)")
+        say(f"Checkpoint: {checkpoint} (run the same command with more time or draws to resume from it)")
     named = shlex.quote(str(output))
     say(f"Next: bmcd recommend {named}{' --histories new.csv' if no_clicks else ''}")
     if sampled:
         say(f"      bmcd clusters {named}")
+
+
+def _told_blend(model: Blend) -> dict[str, Any]:
+    as_of = None if model.as_of_ is None else str(model.as_of_)
+    tables = {"gains": rows_of(model.gains_), "windows": rows_of(model.windows_)}
+    return {"members": list(model.members_), "as_of": as_of, **tables}
+
+
+def _windows(model: Blend) -> Table:
+    """Return the table of what was predicted for past windows, and what was observed."""
+    from rich.table import Table
+
+    table = Table(title="The next click, lists of ten", title_justify="left")
+    for heading in ("past window", "moments", "predicted", "observed"):
+        table.add_column(heading, justify="left" if heading == "past window" else "right")
+    for row in rows_of(model.windows_):
+        table.add_row(plain(row["label"]), f"{row['n']:,}", f"{row['predicted']:.1%}", f"{row['observed']:.1%}")
+    return table
 
 
 def _told_sample(sample: UserSample) -> dict[str, Any]:
@@ -134,5 +165,5 @@ def _what(model: Model) -> str:
     }
     if not isinstance(model, Blend):
         return next(iter(chains.values()))
-    parts = [f"{name} ({chains[name]})" if name in chains else name for name in model.models_]
-    return f"a blend of {' and '.join(parts)}, weighed on {model.folds} folds"
+    members = [f"{name} ({chains[name]})" if name in chains else name for name in model.members_]
+    return f"a blend of {', '.join(members)}"

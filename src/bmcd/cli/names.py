@@ -8,9 +8,9 @@ from enum import StrEnum
 class ModelName(StrEnum):
     """Those that `bmcd fit` fits."""
 
-    bmcd = "bmcd"
-    tastes = "tastes"
     blend = "blend"
+    tastes = "tastes"
+    bmcd = "bmcd"
 
 
 class SimulatedModel(StrEnum):
@@ -34,6 +34,10 @@ class PartName(StrEnum):
     penalised_mf = "PenalisedMF"
     poisson_factorisation = "PoissonFactorisation"
     popularity = "Popularity"
+    trending = "Trending"
+    transitions = "Transitions"
+    recent_cooccurrence = "RecentCooccurrence"
+    session_knn = "SessionKNN"
 
 
 class Distance(StrEnum):
@@ -68,3 +72,11 @@ class Start(StrEnum):
     kmeans = "kmeans"
     popularity = "popularity"
     random = "random"
+
+
+class OrderName(StrEnum):
+    """Where the order of the clicks comes from."""
+
+    time = "time"
+    rows = "rows"
+    none = "none"

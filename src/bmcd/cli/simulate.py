@@ -84,7 +84,7 @@ def simulate(
     else:
         what, options["consensuses"] = "clusters", 3 if clusters is None and items != PAPER_ITEMS else clusters
         found = bmcd.simulate(users, items, seed=seed, **options)
-        how, next_step = "", f" --clusters {len(found.rho)}"
+        how, next_step = "", f" --model bmcd --clusters {len(found.rho)}"
     _write_clicks(found.clicks, target)
     if true_target is not None:
         write_frame(_truth(found) if isinstance(found, bmcd.Simulation) else _truth_of_tastes(found), true_target)
