@@ -19,14 +19,14 @@ def test_shares_have_the_digits_that_a_reader_needs():
 @pytest.mark.parametrize(
     ("state", "n_chains", "n_draws", "start"),
     [
-        ("converged", 2, 100, "The calculation has settled: its 2 independent runs agree."),
-        ("converged", 1, 100, "The calculation has settled, but in one run only"),
-        ("too short", 2, 3, "Whether the calculation has settled cannot be judged"),
-        ("stopped", 2, 3, "Whether the calculation has settled cannot be judged"),
-        ("too short", 2, 100, "The calculation has nearly settled"),
-        ("stopped", 2, 100, "The calculation was stopped before it had settled"),
-        ("not converged", 1, 100, "The calculation has not settled: its one run still moves"),
-        ("not converged", 2, 100, "The calculation has not settled: its 2 independent runs do not agree"),
+        ("converged", 2, 100, "The calculation has converged: its 2 independent runs agree."),
+        ("converged", 1, 100, "The calculation has converged, but in one run only"),
+        ("too short", 2, 3, "Whether the calculation has converged cannot be judged"),
+        ("stopped", 2, 3, "Whether the calculation has converged cannot be judged"),
+        ("too short", 2, 100, "The calculation has nearly converged"),
+        ("stopped", 2, 100, "The calculation was stopped before it had converged"),
+        ("not converged", 1, 100, "The calculation has not converged: its one run still moves"),
+        ("not converged", 2, 100, "The calculation has not converged: its 2 independent runs do not agree"),
     ],
 )
 def test_every_state_of_the_chains_has_its_words(state, n_chains, n_draws, start):

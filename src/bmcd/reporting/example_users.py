@@ -1,4 +1,4 @@
-"""The example users of a report: who is shown, what they clicked, what was kept aside, where they belong."""
+"""The example users of a report: who is shown, what they clicked, where they belong, and why."""
 
 from __future__ import annotations
 
@@ -36,8 +36,6 @@ class ExampleUser:
     """The id."""
     clicked: tuple[int, ...]
     """Columns of the items clicked."""
-    kept_aside: frozenset[int]
-    """Columns of the items of the test clicks."""
     memberships: tuple[tuple[int, float], ...]
     """Clusters (1 is the largest) with the probability of each, the most probable first; empty if unknown."""
     reasons: Mapping[int, str]
@@ -48,7 +46,6 @@ def choose_example_users(
     model: Model,
     grouping: BMCD | Tastes | None,
     clicks: Clicks,
-    test: Clicks | None,
     lists: Sequence[Lists],
     users: Iterable[Any] | None,
 ) -> tuple[ExampleUser, ...]:
@@ -66,7 +63,6 @@ def choose_example_users(
         if not rows:
             raise InputError("users is empty. Leave it out to have examples chosen, or name at least one.")
     weights = _memberships(grouping, clicks, rows, "auto")
-    kept_aside = {} if test is None else _columns_by_row(clicks, test)
     examples = []
     for place, row in enumerate(rows):
         by_cluster = enumerate([] if weights is None else weights[place].tolist(), start=1)
@@ -74,9 +70,7 @@ def choose_example_users(
         clicked = _clicked(clicks, row)
         shown = dict.fromkeys(item for of_k in lists for item in of_k.items[row].tolist() if item >= 0)
         why = _reasons(model, clicks, row, list(shown))
-        examples.append(
-            ExampleUser(row, clicks.users[row], clicked, kept_aside.get(row, frozenset()), belongs, why)
-        )
+        examples.append(ExampleUser(row, clicks.users[row], clicked, belongs, why))
     return tuple(examples)
 
 
@@ -128,10 +122,3 @@ def _reasons(model: Model, clicks: Clicks, row: int, columns: list[int]) -> dict
     history = clicks.items[list(_clicked(clicks, row)[::-1])].tolist()
     explained = {column: model.explain(None, clicks.items[column], 1, history=history) for column in columns}
     return {column: one.short for column, one in explained.items() if one.short}
-
-
-def _columns_by_row(clicks: Clicks, test: Clicks) -> dict[int, frozenset[int]]:
-    """Return the test clicks of each user, with the rows and columns that users and items have in the clicks."""
-    rows, columns = clicks.rows_of(test.users), clicks.columns_of(test.items)
-    of_user = np.split(columns[test.matrix.indices], test.matrix.indptr[1:-1])
-    return {int(row): frozenset(items.tolist()) for row, items in zip(rows, of_user, strict=True)}

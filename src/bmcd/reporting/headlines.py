@@ -45,7 +45,7 @@ def best_other(for_k: ResultsForK) -> str | None:
 def _hits(results: Results, for_k: ResultsForK) -> Headline:
     rate, other = for_k.evaluation.accuracy, best_other(for_k)
     if other is None:
-        return Headline("Hits", in_100(rate), "none", f"Items at random: {in_100(results.chance(for_k.k))}.")
+        return Headline("Hits", in_100(rate), "none", f"Items at random: {in_100(results.chance(for_k))}.")
     gap = for_k.tested.differences[other]["accuracy"]  # the other minus the model
     light: Light = "bad" if gap.low > 0 else "look" if gap.difference > 0 else "good"
     sure = "clear" if gap.low > 0 or gap.high < 0 else "not clear"

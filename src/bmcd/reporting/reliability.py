@@ -1,4 +1,4 @@
-"""Whether the probabilities can be relied on, in plain words: past windows of a blend, chains of a sampled model."""
+"""Whether the probabilities can be relied on, in plain words: past windows, or chains."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ def over_time(model: Blend) -> str:
     """Return the verdict on past windows, and on the sampled models of the blend that have not converged."""
     parts = {name: part.verdict_ for name, part in sampled_models(model).items()}
     bad = [f"{name}: {verdict.text}" for name, verdict in parts.items() if not verdict.converged]
-    return " ".join([f"Over time: {model.verdict_.text}", *bad])
+    text = model.verdict_.text
+    return " ".join([text, *bad])
 
 
 def converged(judged: Any) -> str:

@@ -45,8 +45,8 @@ def report(
 
     Plain words come first, numbers second, the method last: predicted and observed hits among the next clicks,
     whether the probabilities hold over time, how much to recommend to be right half the time, other methods for
-    comparison, what each member contributes, which items are shown, and some users with the reasons for what they are
-    recommended. The same model, clicks and date give the same bytes.
+    comparison, what each member contributes, which items are shown, and some users with the reasons for what they
+    are recommended. The same model, clicks and date give the same bytes.
 
     Parameters
     ----------
@@ -71,9 +71,9 @@ def report(
         A `BMCD` or `Tastes` fitted to the same items: the report shows its groups of users. By default those of the
         model itself, or of the first model of a blend that has some; without any the section is left out.
     rivals
-        Methods to compare with, by name, fitted to ``train`` or not fitted yet. By default popularity and EASE, with
-        transitions and SessionKNN on a log with order, and otherwise ItemKNN and, if `implicit` is installed, ALS;
-        none of them tuned. ``{}`` for none.
+        Methods to compare with, by name, fitted to ``train`` or not fitted yet. By default popularity and EASE;
+        with transitions and SessionKNN on a log with order, and otherwise ItemKNN and, if `implicit` is installed,
+        ALS; none of them tuned. ``{}`` for none.
     users
         Ids of the users to show; by default 12, spread over the groups and over how sure the model is of them.
     title

@@ -24,7 +24,7 @@ from bmcd.models.bmcd import BMCD
 from bmcd.models.persistence import Model, sampled_models
 from bmcd.models.tastes import Tastes
 from bmcd.prediction.top_k import Lists, check_k
-from bmcd.prediction.truth import read_truth
+from bmcd.prediction.truth import Truth, read_truth
 from bmcd.reporting.changes import Changes, find_changes, read_models
 from bmcd.reporting.example_users import ExampleUser, choose_example_users
 
@@ -70,6 +70,8 @@ class ResultsForK:
     """How often the model recommends each item; without a test nothing is a hit."""
     comparison: Comparison | None = None
     """The model and its rivals; None without a test."""
+    truth: Truth | None = None
+    """What would have been a hit for each user of the report; None without a test."""
     cutoffs: tuple[Cutoff, ...] = ()
     """Those for the hit rates that can be reached, from the last that needs no cut-off on."""
     best_cutoff: Cutoff | None = None
@@ -96,6 +98,10 @@ class ResultsForK:
         """The calibration of the model, where there is a test."""
         assert self.evaluation.calibration is not None  # these models give probabilities
         return self.evaluation.calibration
+
+    def relevant(self, row: int) -> frozenset[int]:
+        """Return the columns of the items that would have been a hit for a user; none without a test."""
+        return frozenset() if self.truth is None else frozenset(self.truth.matrix[[row]].indices.tolist())
 
     @property
     def rival_accuracies(self) -> dict[str, float]:
@@ -154,13 +160,12 @@ class Results:
         assert self.test is not None
         return self.test.per_user[self.test.per_user > 0]
 
-    def chance(self, k: int) -> float:
-        """Return the hit rate of k items chosen at random among those that a user has not clicked."""
-        assert self.test is not None
-        truth = read_truth(self.test, self.people, k, repeats=repeats_of(self.model))
+    def chance(self, for_k: ResultsForK) -> float:
+        """Return the hit rate of items chosen at random among those that a user has not clicked."""
+        assert for_k.truth is not None
         left = self.people.n_items - (0 if repeats_of(self.model) else 1) * self.people.per_user
-        some = truth.scored & (left > 0)
-        return float((np.diff(truth.matrix.indptr)[some] / left[some]).mean())
+        some = for_k.truth.scored & (left > 0)
+        return float((np.diff(for_k.truth.matrix.indptr)[some] / left[some]).mean())
 
 
 def gather_results(
@@ -225,9 +230,10 @@ def gather_results(
             scored = people.rows_of(evaluation.users)
             of_scored = Lists(lists.items[scored], {what: of[scored] for what, of in lists.values.items()})
             cutoffs = choose_cutoffs(evaluation.calibration, of_scored)
-            by_k.append(ResultsForK(name, number, lists, evaluation.items, compared, *cutoffs))
+            truth = read_truth(test, people, number, repeats=repeats_of(model))
+            by_k.append(ResultsForK(name, number, lists, evaluation.items, compared, truth, *cutoffs))
         show_share(len(by_k) / len(ks))
-    examples = choose_example_users(model, grouping, people, test, [for_k.lists for for_k in by_k], users)
+    examples = choose_example_users(model, grouping, people, [for_k.lists for for_k in by_k], users)
     is_default, changes = rivals is None, None
     if older is not None:
         now = {for_k.k: for_k.lists for for_k in by_k}

@@ -8,8 +8,8 @@ from bmcd.blend.blend import Blend
 from bmcd.evaluation import PairedDifference
 from bmcd.evaluation.diversity_price import Price
 from bmcd.models.tastes import Tastes
-from bmcd.reporting.results import LEAST_KEPT, Cutoff, Results, ResultsForK
 from bmcd.reporting.reliability import convergence
+from bmcd.reporting.results import LEAST_KEPT, Cutoff, Results, ResultsForK
 from bmcd.system.text import and_list
 
 # A difference between predicted and observed hits on which nobody would act.
@@ -93,7 +93,7 @@ def summary(results: Results, for_k: ResultsForK) -> list[str]:
             *([rivals(for_k)] if results.others else []),
             diversity(results, for_k),
             cutoff(half_the_time(for_k)),
-            convergence(results),
+            over_time(results),
         ]
     clicks, lists = results.clicks, for_k.lists
     probability = float(lists.values["probability"][lists.items >= 0].mean())
@@ -105,9 +105,15 @@ def summary(results: Results, for_k: ResultsForK) -> list[str]:
         f"{percent(probability)} to be among the {next_clicks(for_k.k)}.",
         *([own_ranking(results)] if own_ranking(results) else []),
         f"Of the {clicks.n_items:,} items {n_shown:,} are recommended to somebody.",
-        convergence(results),
+        over_time(results),
         "How often the recommendations hit is not known: no clicks were held out to test them.",
     ]
+
+
+def over_time(results: Results) -> str:
+    """Return the verdict, as a sentence of the summary."""
+    text = convergence(results)
+    return f"Over time: {text[0].lower()}{text[1:]}" if isinstance(results.model, Blend) else text
 
 
 def best(for_k: ResultsForK) -> str:
@@ -131,7 +137,7 @@ def hits(results: Results, for_k: ResultsForK) -> str:
         f"Of the {_up_to_k(for_k)} items recommended to each of {evaluation.n_users_with_list:,} users, "
         f"{in_100(evaluation.accuracy)} were among {test_clicks(for_k)}"
         f"{interval if accuracy.low < accuracy.high else ''}; items chosen at random would have hit "
-        f"{in_100(results.chance(for_k.k))}."
+        f"{in_100(results.chance(for_k))}."
     )
 
 

@@ -14,8 +14,9 @@ from bmcd.system.text import and_list
 HEADS = ("member", "share", "gain ± standard error")
 ALONE = ("hits alone", "points that the blend hits more")
 GAIN = (
-    "Share: of what distinguishes the items that a user may click next, how much comes from this member. Gain: by how "
-    "much the member lowers the loss on past clicks (in nats), given the others. Members that gain nothing are left out."
+    "Share: of what distinguishes the items that a user may click next, how much comes from this member. Gain: by "
+    "how much the member lowers the loss on past clicks (in nats), given the others. Members that gain nothing are "
+    "left out."
 )
 
 

@@ -14,8 +14,9 @@ from bmcd.sampling.diagnostics import Verdict
 from bmcd.system.markup import Html, bullets, paragraphs, table, tag
 
 WINDOWS = (
-    "Each window of the past was predicted by members and weights from the clicks before it: hits of the next click in "
-    "lists of ten, beside the hits that were observed. The model will be used on clicks that come later, as these did."
+    "Each window of the past was predicted by members and weights from the clicks before it: hits of the next "
+    "click in lists of ten, beside the hits that were observed. The model will be used on clicks that come later, "
+    "as these did."
 )
 HEADS = ("window", "users", "predicted", "observed")
 

@@ -78,6 +78,6 @@ def section(results: Results) -> Section | None:
     parts = [*shown, tag("div", tag("div", numbers), picture, cls="beside")]
     if results.grouping is not results.model:
         name = type(results.grouping).__name__
-        text += f" They come from a {name} model beside the {type(results.model).__name__}. {converged(results.grouping)}"
+        text += f" They come from a {name} model. {converged(results.grouping)}"
     title = "Tastes of the users" if word == "taste" else "Groups of users"
     return Section("groups", title, [paragraphs(text), *parts])

@@ -27,6 +27,8 @@ def section(results: Results) -> Section:
         text += " ± is its error because the calculation is finite."
     if own := own_ranking(results):
         text += f" {own}"
+    if results.test is not None:
+        text += f" {split(results.by_k[-1])}"
     names = [f"user {short_title(each.user)}" for each in results.examples]
     options = [tag("option", name, value=place) for place, name in enumerate(names)]
     picker = tag("p", tag("label", "Show ", for_="person"), tag("select", options, id="person"), cls="control")
@@ -58,13 +60,13 @@ def _card(results: Results, user: ExampleUser, place: int, highest: float) -> Ht
 def _recommended(results: Results, for_k: ResultsForK, user: ExampleUser, highest: float) -> list[Any]:
     lists = for_k.lists
     columns = (lists.items, lists.values["probability"], lists.values["mcse"])
-    rows, n_hits = [], 0
+    rows, n_hits, relevant = [], 0, for_k.relevant(user.row)
     for item, p, error in zip(*(column[user.row].tolist() for column in columns), strict=True):
         if item < 0:  # fewer than k items are left
             continue
-        hit = item in user.kept_aside
+        hit = item in relevant
         n_hits += hit
-        number = percent(p) + (f" ± {100 * error:.1f}" if math.isfinite(error) else "")
+        number = percent(p) + (f" ± {100 * error:.1f}" if math.isfinite(error) and error > 0 else "")
         bar = tag("span", style=f"width: {100 * p / highest:.1f}%", cls="hit" if hit else None)
         mark = tag("strong", " ✓ hit") if hit else None
         why = tag("small", user.reasons[item], cls="why") if item in user.reasons else None
@@ -72,8 +74,6 @@ def _recommended(results: Results, for_k: ResultsForK, user: ExampleUser, highes
     if not rows:
         return [tag("h4", "Recommended"), tag("p", "Nothing: everything is clicked already.")]
     heading = tag("h4", f"Recommended (k = {for_k.k})")
-    text = None
-    if results.test is not None:
-        said = f"{n_hits} of {len(rows)} were among {test_clicks(for_k)} ({counted(len(user.kept_aside), 'test click')})."
-        text = tag("p", f"{said} {split(for_k)}", cls="note")
+    said = f"{n_hits} of {len(rows)} were among {test_clicks(for_k)}." if results.test is not None else ""
+    text = tag("p", said, cls="note")
     return [heading, table(("item", "probability"), rows, cls="list"), text]
