@@ -109,7 +109,9 @@ def test_groups_are_those_of_the_model_given(shop, read_page, tmp_path):
     assert "They come from a Tastes model." in texts["groups"]
     assert "Visits taste" in texts["users"]
     with pytest.raises(bmcd.errors.InputError, match="items that the model does not have"):
-        bmcd.report(bmcd.Blend(bmcd.baselines.EASE()).fit(earlier.most_clicked(20)), path=path, k=2, clusters=tastes)
+        bmcd.report(
+            bmcd.Blend(bmcd.baselines.EASE()).fit(earlier.most_clicked(20)), path=path, k=2, clusters=tastes
+        )
     with pytest.raises(TypeError, match="clusters must be a fitted BMCD or Tastes, not EASE"):
         bmcd.report(model, path=path, clusters=bmcd.baselines.EASE())
 

@@ -92,7 +92,7 @@ def _over_time(model: Blend) -> Headline:
 def _settled(results: Results) -> Headline:
     state = results.model.verdict_.state
     if state == "converged":
-        return Headline("Settled", "yes", "good", "Other runs would change little.")
+        return Headline("Converged", "yes", "good", "Other runs would change little.")
     light: Light = "bad" if state == "not converged" else "look"
     value = {"too short": "not sure", "stopped": "stopped"}.get(state, "no")
-    return Headline("Settled", value, light, "See below what to do.")
+    return Headline("Converged", value, light, "See below what to do.")

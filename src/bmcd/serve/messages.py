@@ -23,7 +23,7 @@ class Body(BaseModel):
 class Person(Body):
     """Somebody to recommend to: known by what they have clicked."""
 
-    clicked: Ids = Field(description="Items clicked so far, in any order; may be empty.")
+    clicked: Ids = Field(description="Items clicked so far, the latest last; may be empty.")
     id: Id | None = Field(None, description="Given back with the answer; it means nothing to the model.")
 
 
