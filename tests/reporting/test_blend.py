@@ -1,4 +1,6 @@
-"""The report on a blend: next clicks, past windows, members, reasons, groups of another model, the price of diversity."""
+"""The report on a blend: next clicks, past windows, members, reasons, groups of another model, diversity."""
+
+import itertools
 
 import pandas as pd
 import pytest
@@ -133,8 +135,7 @@ def test_later_clicks_of_users_of_the_fit(read_page, tmp_path):
 
 
 def lists_of(clicks):
-    starts = clicks.starts
-    return [clicks.items[clicks.sequence[a:b]].tolist() for a, b in zip(starts[:-1], starts[1:], strict=True)]
+    return [clicks.items[clicks.sequence[a:b]].tolist() for a, b in itertools.pairwise(clicks.starts)]
 
 
 def test_it_says_how_given_models_do_alone(texts, blend, clicks):

@@ -2,10 +2,10 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from bmcd.reporting.reliability import convergence
 
 from bmcd.reporting import sentences
 from bmcd.reporting.headlines import headlines
+from bmcd.reporting.reliability import convergence
 from bmcd.reporting.sentences import judgement
 from bmcd.sampling.diagnostics import Verdict
 

@@ -37,8 +37,8 @@ TASTES_IN_WORDS = (
 )
 BLEND_IN_WORDS = (
     "Members say how much speaks for an item: how popular it is now, what follows the user's last clicks, what "
-    "goes together with them. Their scores become rates, exponentials of weighted sums; a probability is that of being "
-    "among the first k items to arrive. The weights were learnt from {moments}."
+    "goes together with them. Their scores become rates, exponentials of weighted sums; a probability is that of "
+    "being among the first k items to arrive. The weights were learnt from {moments}."
 )
 ORDERED, UNORDERED = "what users clicked next, at past moments", "clicks that were held out at random"
 MEASURES_IN_WORDS = (
