@@ -74,7 +74,7 @@ def test_a_blend_names_the_clusters_of_its_first_part_that_has_some(tmp_path):
     blend.name_clusters({1: "skirts"}).save(tmp_path / "blend.bmcd")
     assert [c.name for c in bmcd.load(tmp_path / "blend.bmcd").clusters_] == ["skirts", None]
     alone = bmcd.Blend(bmcd.baselines.EASE()).fit(example_clicks(), seed=1)
-    with pytest.raises(InputError, match="no model of this blend has clusters: EASE"):
+    with pytest.raises(InputError, match="no member of this blend has clusters: EASE"):
         alone.name_clusters({1: "skirts"})
 
 

@@ -67,10 +67,10 @@ def read_weights(
 def _of_model(model: ProbabilityModel, k: int, clicks: Clicks | None, options: dict[str, Any]) -> Weights:
     fitted_to = model.clicks_with_users()
     if (size := fitted_to.n_users * fitted_to.n_items) > MOST_PAIRS:
+        shape = f"all {fitted_to.n_users:,} users for all {fitted_to.n_items:,} items"
         raise InputError(
-            f"rerank needs the probabilities of all {fitted_to.n_users:,} users for all {fitted_to.n_items:,} items, "
-            f"which would take {size * 8 / 2**30:.1f} GiB several times. Fit the model to fewer users, or to the items "
-            "most clicked (most_clicked)."
+            f"rerank needs the probabilities of {shape}, which take {size * 8 / 2**30:.1f} GiB several times. "
+            "Fit the model to fewer users, or to the items most clicked (most_clicked)."
         )
     if clicks is not None and clicks is not fitted_to and clicks != fitted_to:
         raise InputError("these are not the clicks the model was fitted to; leave clicks= out.")

@@ -11,12 +11,12 @@ from bmcd.reporting.sentences import next_clicks, percent
 from bmcd.system.markup import Html, paragraphs, table, tag
 from bmcd.system.text import and_list
 
-HEADS = ("member", "share", "gain ± standard error")
+HEADS = ("member", "share", "gain ± error")
 ALONE = ("hits alone", "points that the blend hits more")
 GAIN = (
     "Share: of what distinguishes the items that a user may click next, how much comes from this member. Gain: by "
-    "how much the member lowers the loss on past clicks (in nats), given the others. Members that gain nothing are "
-    "left out."
+    "how much the member lowers the loss on past clicks (in nats), with its standard error. Members that gain nothing "
+    "are left out."
 )
 
 
@@ -43,7 +43,7 @@ def section(results: Results) -> Section | None:
             (name, percent(share), _gain(gains.get(name)), *(_alone(results, for_k, name) if alone else ()))
             for name, share in shares.items()
         ]
-        rows += [(f"{name} (left out)", "", _gain(gains[name]), *(("", "") if alone else ())) for name in left_out]
+        rows += [(name, "left out", _gain(gains[name]), *(("", "") if alone else ())) for name in left_out]
         caption = f"k = {for_k.k}" + (", with 95 % intervals over users" if alone else "")
         numbers = table((*HEADS, *(ALONE if alone else ())), rows, cls="numbers", caption=caption)
         return [*paragraphs(text), numbers, tag("p", GAIN, cls="note"), _weights(model, for_k.k)]
