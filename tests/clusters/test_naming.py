@@ -70,11 +70,11 @@ def test_bad_names_in_a_file_are_refused(names, tmp_path):
 
 def test_a_blend_names_the_clusters_of_its_first_part_that_has_some(tmp_path):
     parts = {"EASE": bmcd.baselines.EASE(), "BMCD": bmcd.BMCD(2)}
-    blend = bmcd.Blend(parts, folds=2).fit(example_clicks(), seed=1, fit_options={"BMCD": SHORT | {"seed": 1}})
+    blend = bmcd.Blend(parts).fit(example_clicks(), seed=1, fit_options={"BMCD": SHORT | {"seed": 1}})
     blend.name_clusters({1: "skirts"}).save(tmp_path / "blend.bmcd")
     assert [c.name for c in bmcd.load(tmp_path / "blend.bmcd").clusters_] == ["skirts", None]
-    alone = bmcd.Blend(bmcd.baselines.EASE(), folds=2).fit(example_clicks(), seed=1)
-    with pytest.raises(InputError, match="no model of this blend has clusters: EASE"):
+    alone = bmcd.Blend(bmcd.baselines.EASE()).fit(example_clicks(), seed=1)
+    with pytest.raises(InputError, match="no member of this blend has clusters: EASE"):
         alone.name_clusters({1: "skirts"})
 
 

@@ -8,7 +8,7 @@ from bmcd.prediction.cutoffs import wilson
 
 @pytest.fixture(scope="module")
 def calibration():
-    """400 recommendations with four probabilities, hit ten points more often than promised."""
+    """400 recommendations with four probabilities, hit ten points more often than predicted."""
     rng = np.random.default_rng(5)
     p = rng.choice([0.05, 0.15, 0.155, 0.35], size=400)
     return Calibration.of(p, rng.random(400) < p + 0.1, bin_width=0.05)
@@ -25,7 +25,7 @@ def test_calibration_draws_every_bin_with_its_interval(calibration, lines_labell
     np.testing.assert_allclose(ends, np.column_stack([low, high]))
     assert [bar.get_height() for bar in below.patches] == calibration.bin_n.tolist()
     assert lines_labelled(above, "EASE: 40.0 %")[0].get_ydata() == [0.4, 0.4]
-    assert lines_labelled(above, "as promised")[0].get_xydata().tolist() == [[0, 0], [1, 1]]
+    assert lines_labelled(above, "as predicted")[0].get_xydata().tolist() == [[0, 0], [1, 1]]
     assert len(figure.tips) == len(calibration.bin_n)
     n, rate = calibration.bin_n[0], calibration.bin_hit_rate[0]
     assert f"{n} recommendations, {round(n * rate)} hits ({rate:.1%}" in figure.tips[0].text

@@ -50,10 +50,10 @@ def test_the_policy_lets_nothing_in(tab):
 
 def test_picking_k_changes_the_numbers(tab):
     before = visible_texts(tab, "#summary li")
-    assert before[1].startswith("Of the 2 items")
+    assert before[0].startswith("Of the 2 items")
     tab.find_element("css selector", "input[name=k][value='3']").click()
     after = visible_texts(tab, "#summary li")
-    assert after[1].startswith("Of the 3 items")
+    assert after[0].startswith("Of the 3 items")
     assert len(visible_texts(tab, "#calibration .view")) == 1
     assert [text for text in visible_texts(tab, ".person h4") if "k =" in text] == ["Recommended (k = 3)"]
 

@@ -3,8 +3,8 @@ import numpy as np
 from bmcd.reporting.example_users import N_EXAMPLES, choose_example_users
 
 
-def examples_of(reported, users=None, test=None):
-    return choose_example_users(reported.model, reported.train, test, reported.model.lists(2), users)
+def examples_of(reported, users=None):
+    return choose_example_users(reported.model, reported.model, reported.train, [reported.model.lists(2)], users)
 
 
 def test_users_asked_for_come_in_that_order_and_once(reported):
@@ -13,17 +13,10 @@ def test_users_asked_for_come_in_that_order_and_once(reported):
 
 
 def test_each_has_the_clicks_of_the_matrix(reported):
-    train, test = (clicks.matrix.toarray() for clicks in (reported.train, reported.test))
-    for example in examples_of(reported, test=reported.test):
+    train = reported.train.matrix.toarray()
+    for example in examples_of(reported):
         assert list(example.clicked) == np.flatnonzero(train[example.row]).tolist()
-        assert sorted(example.kept_aside) == np.flatnonzero(test[example.row]).tolist()
-
-
-def test_a_test_in_another_order_and_of_fewer_users_means_the_same(reported):
-    shuffled = reported.test.of_users(np.arange(reported.test.n_users)[:0:-1])  # without the first user
-    left_out, other = examples_of(reported, reported.train.users[[0, 3]].tolist(), shuffled)
-    assert left_out.kept_aside == frozenset()
-    assert sorted(other.kept_aside) == reported.test.of_users([3]).matrix.indices.tolist()
+        assert example.reasons == {}  # a blend has them
 
 
 def test_they_are_spread_over_the_groups_and_always_the_same(reported):

@@ -9,8 +9,8 @@ import pytest
 import bmcd
 
 ORDER = [
-    *("summary", "calibration", "cutoff", "comparison", "exposure"),
-    *("groups", "users", "data", "convergence", "method"),
+    *("summary", "calibration", "convergence", "cutoff", "comparison", "exposure"),
+    *("groups", "users", "data", "method"),
 ]
 
 

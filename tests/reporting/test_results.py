@@ -10,7 +10,7 @@ def test_the_chance_is_that_of_a_random_item(reported):
     results = gather_results(reported.model, reported.train, reported.test, k=2, rivals={}, n_threads=1)
     train, test = (clicks.matrix.toarray() for clicks in (reported.train, reported.test))
     hit_rates = [kept_aside[~clicked].mean() for clicked, kept_aside in zip(train, test, strict=True)]
-    assert results.chance == pytest.approx(np.mean(hit_rates))
+    assert results.chance(results.by_k[0]) == pytest.approx(np.mean(hit_rates))
 
 
 def test_items_are_counted_alike_with_and_without_a_test(reported):
@@ -26,15 +26,15 @@ def test_items_are_counted_alike_with_and_without_a_test(reported):
 
 def test_numbers_of_recommendations(reported):
     most = 12 - int(reported.train.per_user.min())
-    assert choose_k(reported.model, None) == [k for k in (5, 10) if k <= most]
-    assert choose_k(reported.model, (3, 2, 3)) == [3, 2]
-    assert choose_k(reported.model, 4) == [4]
+    assert choose_k(reported.model, reported.train, None, None) == [k for k in (5, 10) if k <= most]
+    assert choose_k(reported.model, reported.train, None, (3, 2, 3)) == [3, 2]
+    assert choose_k(reported.model, reported.train, None, 4) == [4]
     with pytest.raises(ValueError, match=f"k is 12, but no user has more than {most} items left"):
-        choose_k(reported.model, 12)
+        choose_k(reported.model, reported.train, None, 12)
     with pytest.raises(ValueError, match="k is empty"):
-        choose_k(reported.model, ())
+        choose_k(reported.model, reported.train, None, ())
     with pytest.raises(ValueError, match="1 or more"):
-        choose_k(reported.model, 0)
+        choose_k(reported.model, reported.train, None, 0)
 
 
 def test_cutoffs_keep_what_they_say():
@@ -64,3 +64,10 @@ def test_probabilities_that_are_all_equal_leave_nothing_to_cut():
     cutoffs, best = choose_cutoffs(Calibration.of([0.5] * 4, [True, False] * 2), lists)
     assert best.hit_rate == 0.5
     assert [cutoff.probability for cutoff in cutoffs] == [0.0]
+
+
+def test_hits_are_those_of_the_test_in_any_order_of_its_users(reported):
+    shuffled = reported.test.of_users(np.arange(reported.test.n_users)[:0:-1])  # without the first user
+    (for_k,) = gather_results(reported.model, reported.train, shuffled, k=2, rivals={}).by_k
+    assert for_k.relevant(0) == frozenset()
+    assert sorted(for_k.relevant(3)) == reported.test.of_users([3]).matrix.indices.tolist()

@@ -18,13 +18,13 @@ def test_numbers_are_those_of_evaluate_and_compare(reported, page):
         accuracy = evaluation.interval("accuracy")
         assert (
             f"Of the {k} items recommended to each of {evaluation.n_users_with_list} users, "
-            f"{in_100(evaluation.accuracy)} were among the clicks kept aside "
+            f"{in_100(evaluation.accuracy)} were among the clicks held out "
             f"(95 % interval: {percent(accuracy.low)} to {percent(accuracy.high)})"
         ) in page.texts["summary"]
-        promised = (
-            f"promised {percent(evaluation.calibration.mean_probability)}, and {percent(evaluation.accuracy)}"
+        predicted = (
+            f"predicted {percent(evaluation.calibration.mean_probability)}, observed {percent(evaluation.accuracy)}"
         )
-        assert promised in page.texts["summary"]
+        assert predicted in page.texts["summary"]
         gap = bmcd.compare(models, reported.train, reported.test, k).differences["EASE"]["accuracy"]
         points = f"{100 * gap.difference:+z.1f} ({100 * gap.low:+z.1f} to {100 * gap.high:+z.1f})"
         assert points in page.texts["comparison"]
@@ -40,7 +40,7 @@ def test_example_users_have_their_own_lists_and_hits(reported, page):
     test = reported.test.to_frame()
     kept_aside = set(test.loc[test["user"] == user, "item"])
     n_hits = len(kept_aside & set(recommended["item"]))
-    assert f"{n_hits} of 2 were among the {len(kept_aside)} clicks kept aside." in card
+    assert f"{n_hits} of 2 were among the clicks held out." in card
     for p in recommended["probability"]:
         assert percent(p).replace(" %", "\u00a0%") in card
     assert page.text.count('class="card person"') == 12
@@ -62,7 +62,7 @@ def test_without_a_test_it_says_what_is_missing(reported, page, read_page, tmp_p
     need_a_test = {"calibration", "cutoff", "comparison"}
     assert untested.sections == [name for name in page.sections if name not in need_a_test]
     assert len(page.sections) == len(SECTIONS) - 2  # one model that is no blend: no models in it, and none before
-    assert "no clicks were kept aside" in untested.texts["summary"]
+    assert "no clicks were held out" in untested.texts["summary"]
     assert "--test test.csv" in untested.texts["summary"]
     assert "hits" not in untested.texts["exposure"]
     assert untested.text.count('class="card person"') == 1
@@ -78,7 +78,7 @@ def test_no_hits_and_no_rivals(reported, read_page, tmp_path):
     test = bmcd.Clicks.from_matrix(kept_aside, users=train.users, items=train.items)
     path = bmcd.report(reported.model, None, test, tmp_path / "r.html", k=1, rivals={})
     texts = read_page(path.read_text("utf-8")).texts
-    assert "none were among the clicks kept aside" in texts["summary"]
+    assert "none were among the clicks held out" in texts["summary"]
     assert "No cut-off helps: none of the recommendations were hits." in texts["cutoff"]
     assert "No other method was asked for." in texts["comparison"]
 

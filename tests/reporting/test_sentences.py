@@ -5,8 +5,8 @@ import pytest
 
 from bmcd.reporting import sentences
 from bmcd.reporting.headlines import headlines
+from bmcd.reporting.reliability import convergence
 from bmcd.reporting.sentences import judgement
-from bmcd.reporting.settled import convergence
 from bmcd.sampling.diagnostics import Verdict
 
 
@@ -19,14 +19,14 @@ def test_shares_have_the_digits_that_a_reader_needs():
 @pytest.mark.parametrize(
     ("state", "n_chains", "n_draws", "start"),
     [
-        ("converged", 2, 100, "The calculation has settled: its 2 independent runs agree."),
-        ("converged", 1, 100, "The calculation has settled, but in one run only"),
-        ("too short", 2, 3, "Whether the calculation has settled cannot be judged"),
-        ("stopped", 2, 3, "Whether the calculation has settled cannot be judged"),
-        ("too short", 2, 100, "The calculation has nearly settled"),
-        ("stopped", 2, 100, "The calculation was stopped before it had settled"),
-        ("not converged", 1, 100, "The calculation has not settled: its one run still moves"),
-        ("not converged", 2, 100, "The calculation has not settled: its 2 independent runs do not agree"),
+        ("converged", 2, 100, "The calculation has converged: its 2 independent runs agree."),
+        ("converged", 1, 100, "The calculation has converged, but in one run only"),
+        ("too short", 2, 3, "Whether the calculation has converged cannot be judged"),
+        ("stopped", 2, 3, "Whether the calculation has converged cannot be judged"),
+        ("too short", 2, 100, "The calculation has nearly converged"),
+        ("stopped", 2, 100, "The calculation was stopped before it had converged"),
+        ("not converged", 1, 100, "The calculation has not converged: its one run still moves"),
+        ("not converged", 2, 100, "The calculation has not converged: its 2 independent runs do not agree"),
     ],
 )
 def test_every_state_of_the_chains_has_its_words(state, n_chains, n_draws, start):
@@ -40,7 +40,11 @@ def test_every_state_of_the_chains_has_its_words(state, n_chains, n_draws, start
 )
 def test_probabilities_are_judged_by_the_interval_of_the_hit_rate(mean_probability, judgement):
     calibration = SimpleNamespace(mean_probability=mean_probability, hit_rate=0.28)
-    for_k = SimpleNamespace(calibration=calibration, accuracy=SimpleNamespace(low=0.25, high=0.32))
+    for_k = SimpleNamespace(
+        calibration=calibration,
+        accuracy=SimpleNamespace(low=0.25, high=0.32),
+        evaluation=SimpleNamespace(horizon=None),
+    )
     assert sentences.judgement(for_k) == judgement
     assert bool(sentences.why(SimpleNamespace(model=None), for_k)) == (judgement != "about right")
 
@@ -65,14 +69,18 @@ def test_rivals_are_sorted_by_what_the_intervals_say():
     [
         (5, 0.3, ""),
         (3, 0.1, "fewer can hit than with 5, which explains the difference, or a part of it."),
-        (3, 0.3, "fewer can hit than with 5, and still more did than was promised."),
+        (3, 0.3, "fewer can hit than with 5, and still more did than predicted."),
         (7, 0.3, "more can hit than with 5, which explains the difference, or a part of it."),
-        (7, 0.1, "more can hit than with 5, and still fewer did than was promised."),
+        (7, 0.1, "more can hit than with 5, and still fewer did than predicted."),
     ],
 )
 def test_other_numbers_kept_aside_are_told_with_what_came_of_them(kept_aside, hit_rate, text):
     results = SimpleNamespace(test_clicks=np.full(4, kept_aside))
-    for_k = SimpleNamespace(k=5, calibration=SimpleNamespace(mean_probability=0.2, hit_rate=hit_rate))
+    for_k = SimpleNamespace(
+        k=5,
+        calibration=SimpleNamespace(mean_probability=0.2, hit_rate=hit_rate),
+        evaluation=SimpleNamespace(horizon=None),
+    )
     assert sentences.mismatch(results, for_k).endswith(text)
     assert bool(sentences.mismatch(results, for_k)) == bool(text)
 
@@ -82,7 +90,10 @@ def gap_of(low, high):
 
 
 def compared(rates, **differences):
-    entries = {name: SimpleNamespace(evaluation=SimpleNamespace(accuracy=rate)) for name, rate in rates.items()}
+    entries = {
+        name: SimpleNamespace(evaluation=SimpleNamespace(accuracy=rate, horizon=None))
+        for name, rate in rates.items()
+    }
     rivals = {name: rate for name, rate in rates.items() if name != "Blend"}
     tested = SimpleNamespace(entries=entries, differences=differences, value=lambda name, measure: 0.5)
     items = SimpleNamespace(recommended=np.array([1, 1, 0, 3]))
@@ -120,12 +131,12 @@ def test_the_light_of_the_hits_follows_the_best_other_method(other, gap, light):
     results = SimpleNamespace(model=model, clicks=clicks, test_clicks=np.full(3, 5), chance=0.1)
     found = {each.label: each for each in headlines(results, compared({"Blend": 0.3, "A": other}, A=gap_of(*gap)))}
     assert found["Hits"].light == light
-    assert found["Promise"].light == "good"  # 29 % promised, 30 % came, within the interval
+    assert found["Calibration"].light == "good"  # 29 % predicted, 30 % observed, within the interval
     assert (found["Shown"].value, found["Shown"].light) == ("3 of 4 items", "good")
-    assert (found["Settled"].value, found["Settled"].light) == ("not sure", "look")
+    assert (found["Converged"].value, found["Converged"].light) == ("not sure", "look")
     results.test_clicks = np.full(3, 2)
-    promise = headlines(results, compared({"Blend": 0.3, "A": other}, A=gap_of(*gap)))[1]
-    assert promise.light == "none"  # other numbers of clicks cannot be compared
+    predicted = headlines(results, compared({"Blend": 0.3, "A": other}, A=gap_of(*gap)))[0]
+    assert predicted.light == "none"  # other numbers of clicks cannot be compared
 
 
 @pytest.mark.parametrize(
@@ -139,11 +150,11 @@ def test_what_can_be_reached_at_most(hit_rate, start):
 
 
 @pytest.mark.parametrize(
-    ("promised", "judged"),
+    ("predicted", "judged"),
     [(0.30, "about right"), (0.314, "about right"), (0.32, "too high"), (0.286, "about right"), (0.28, "cautious")],
 )
-def test_promises_near_the_hits_are_about_right_however_narrow_the_interval(promised, judged):
-    calibration = SimpleNamespace(mean_probability=promised, hit_rate=0.30)
+def test_predictions_near_the_hits_are_about_right_however_narrow_the_interval(predicted, judged):
+    calibration = SimpleNamespace(mean_probability=predicted, hit_rate=0.30)
     assert (
         judgement(SimpleNamespace(calibration=calibration, accuracy=SimpleNamespace(low=0.299, high=0.301)))
         == judged

@@ -44,7 +44,7 @@ def files(clicks, tmp_path_factory):
         "bmcd": bmcd.BMCD(2).fit(clicks, draws=6, chains=2, **short),
         "tastes": bmcd.Tastes(3, chains=2).fit(clicks, draws=4, **short),
         "blend": bmcd.Blend(
-            {"Tastes": bmcd.Tastes(3, chains=2), "EASE": bmcd.baselines.EASE(regularization=50.0)}, folds=2
+            {"Tastes": bmcd.Tastes(3, chains=2), "EASE": bmcd.baselines.EASE(regularization=50.0)}
         ).fit(clicks, seed=1, progress=False, fit_options={"Tastes": {"draws": 2, "warmup": 5}}),
     }
     paths = {}

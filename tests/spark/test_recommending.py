@@ -153,7 +153,7 @@ def test_wrong_calls_are_told_what_to_do(spark, frame, model_file, model, tmp_pa
 
 
 def test_a_blend_gives_its_own_numbers(frame, simulation, tmp_path):
-    ease = bmcd.Blend(bmcd.baselines.EASE(regularization=50.0), folds=2).fit(simulation.clicks.at_least(3), seed=1)
+    ease = bmcd.Blend(bmcd.baselines.EASE(regularization=50.0)).fit(simulation.clicks.at_least(3), seed=1)
     ease.save(tmp_path / "blend.bmcd")
     found = collected(bmcd.spark.recommend(frame, tmp_path / "blend.bmcd", 3))
     want = wanted(ease, simulation.clicks, 3)

@@ -237,10 +237,10 @@ class Blend(ProbabilityModel):
         clicks = self.clicks_with_users()
         rows = self._answers.rows(users)
         if (size := len(rows) * clicks.n_items * 8) > MOST_BYTES:
+            gib = f"{size / 2**30:.1f} GiB, more than {MOST_BYTES / 2**30:.0f}"
             raise InputError(
-                f"the probabilities of {len(rows):,} users for {clicks.n_items:,} items would take "
-                f"{size / 2**30:.1f} GiB, more than {MOST_BYTES / 2**30:.0f}. Use recommend(k), which keeps the best k "
-                "of each user, or ask for some users at a time."
+                f"the probabilities of {len(rows):,} users for {clicks.n_items:,} items would take {gib}. Use "
+                "recommend(k), which keeps the best k of each user, or ask for some users at a time."
             )
         options = Options(max_draws, n_threads, progress)
         blocks = self._answers.predictions(clicks, rows, check_horizon(horizon, check_k(k)), options)

@@ -102,8 +102,7 @@ def split(
     options = layout.words()
     titled = [] if title_column is None else ["--title-column", title_column]
     ignored = ["--ignore-unknown"] if unseen else []
-    timed = ["--time-column", when] if when not in (None, "time") and parts[0].has_clock else []
-    say("Next: " + shlex.join(["bmcd", "fit", str(train), "-o", "model.bmcd", *options, *titled, *timed]))
+    say("Next: " + shlex.join(["bmcd", "fit", str(train), "-o", "model.bmcd", *options, *titled]))
     say("      " + shlex.join(["bmcd", "evaluate", "model.bmcd", str(test), "-k", str(k), *options, *ignored]))
 
 

@@ -19,6 +19,8 @@ from bmcd.system.text import shown
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 Value = Literal["probability", "score"]
+# Larger arrays of users x items are refused: several of them are needed.
+MOST_PAIRS = 2**28
 
 
 class Weights(NamedTuple):
@@ -64,6 +66,12 @@ def read_weights(
 
 def _of_model(model: ProbabilityModel, k: int, clicks: Clicks | None, options: dict[str, Any]) -> Weights:
     fitted_to = model.clicks_with_users()
+    if (size := fitted_to.n_users * fitted_to.n_items) > MOST_PAIRS:
+        shape = f"all {fitted_to.n_users:,} users for all {fitted_to.n_items:,} items"
+        raise InputError(
+            f"rerank needs the probabilities of {shape}, which take {size * 8 / 2**30:.1f} GiB several times. "
+            "Fit the model to fewer users, or to the items most clicked (most_clicked)."
+        )
     if clicks is not None and clicks is not fitted_to and clicks != fitted_to:
         raise InputError("these are not the clicks the model was fitted to; leave clicks= out.")
     blocks = [predictions for _, predictions in model.prediction_blocks(k, **options)]

@@ -8,7 +8,7 @@ apart. A figure that is the last value of a notebook's cell shows itself; elsewh
 >>> plots.kmeans_curve({2: 100.0, 3: 40.0, 4: 35.0}, chosen={"elbow": 3}).savefig("kmeans.svg")
 """
 
-from bmcd.plots.backtests import backtest
+from bmcd.plots.backtests import backtest, past_windows
 from bmcd.plots.chains import predicted_counts, rank_histograms, traces
 from bmcd.plots.clusters import accuracy_by_clusters, alpha_traces, cluster_sizes, kmeans_curve, within_distance
 from bmcd.plots.comparisons import comparison, measures
@@ -30,6 +30,7 @@ __all__ = [
     "item_popularity",
     "kmeans_curve",
     "measures",
+    "past_windows",
     "predicted_counts",
     "rank_histograms",
     "rare_items",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from bmcd.plots.style import (
     BLUE,
@@ -98,3 +98,35 @@ def _short(cuts: list[str]) -> tuple[list[str], str]:
     if set(minutes) != {"00:00"}:
         shown = [f"{day}\n{minute}" for day, minute in zip(shown, minutes, strict=True)]
     return shown, "cut" + (f" ({years.pop()})" if len(years) == 1 else "")
+
+
+@styled
+def past_windows(windows: Any, *, title: str | None = None, width: float | None = None) -> Figure:
+    """Draw predicted and observed hit rates of past windows, the frame `Blend.windows_`; the earliest is number 1.
+
+    >>> import bmcd
+    >>> model = bmcd.Blend().fit(bmcd.load_dataset("eshop").of_users(range(2000)))
+    >>> len(past_windows(model.windows_).axes)
+    1
+    """
+    figure = new_figure(width or WIDTH, HEIGHT, title)
+    ax = figure.subplots()
+    for number, row in enumerate(windows.itertuples(index=False), start=1):
+        half = 1.96 * row.error
+        look = {"fmt": "o", "color": BLUE, "capsize": 3, "label": "observed" if number == 1 else None}
+        ax.errorbar([number - SHIFT], [row.observed], yerr=[half], **look)
+        figure.tip(ax, f"{row.label}: observed {percent(row.observed)}", number - SHIFT, row.observed)
+        label = "predicted" if number == 1 else None
+        ax.plot([number + SHIFT], [row.predicted], "s", color=VERMILLION, fillstyle="none", label=label)
+        figure.tip(ax, f"{row.label}: predicted {percent(row.predicted)}", number + SHIFT, row.predicted)
+    ax.set_ylabel("hit rate")
+    ax.set_xlabel("past window, the earliest first")
+    ax.grid(axis="x", visible=False)
+    ax.set_xlim(0.5, len(windows) + 0.5)
+    ax.set_ylim(bottom=0)
+    ax.set_xticks(range(1, len(windows) + 1))
+    ax.margins(y=0.15)
+    round_ticks(ax.yaxis, share=True)
+    handles, names = ax.get_legend_handles_labels()
+    figure.legend(handles[::-1], names[::-1], loc="outside lower left", ncols=2)
+    return figure

@@ -72,7 +72,7 @@ def calibration(
     >>> binned = Calibration.of([0.1, 0.1, 0.3, 0.3], [False, False, True, False], bin_width=0.1)
     >>> figure = calibration(binned, rivals={"EASE": 0.25})
     >>> figure.axes[0].get_legend_handles_labels()[1]
-    ['as promised', 'EASE: 25.0 %', 'BMCD, 95 % intervals']
+    ['as predicted', 'EASE: 25.0 %', 'BMCD, 95 % intervals']
     >>> figure.savefig("calibration.svg")
     """
     by_method = {name: Bins.of(given) for name, given in _calibrations(calibration).items()}
@@ -81,7 +81,7 @@ def calibration(
     above, below = figure.subplots(2, 1, sharex=True, height_ratios=[4, 1])
     last_x = min(1.0, max(float(bins.upper.max()) for bins in by_method.values()))
     heights = [last_x, *(rivals or {}).values()]
-    above.plot([0, 1], [0, 1], color=GREY, linewidth=1, linestyle=(0, (4, 3)), label="as promised")
+    above.plot([0, 1], [0, 1], color=GREY, linewidth=1, linestyle=(0, (4, 3)), label="as predicted")
     _draw_rivals(above, rivals, styles)
     for place, (name, bins) in enumerate(by_method.items()):
         look = styles[name]
@@ -188,7 +188,7 @@ def _add_bin_tips(figure: Figure, ax: Any, bins: Bins) -> None:
         text = (
             f"Probability {bins.lower[i]:.0%} to {bins.upper[i]:.0%}: {bins.n[i]:,} recommendations, "
             f"{round(float(bins.hit_rate[i] * bins.n[i])):,} hits ({bins.hit_rate[i]:.1%}; 95 % interval "
-            f"{bins.low[i]:.1%} to {bins.high[i]:.1%}), {bins.probability[i]:.1%} promised"
+            f"{bins.low[i]:.1%} to {bins.high[i]:.1%}), {bins.probability[i]:.1%} predicted"
         )
         figure.tip(ax, text, float(bins.probability[i]), float(bins.hit_rate[i]))
 

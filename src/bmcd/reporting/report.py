@@ -9,7 +9,9 @@ from typing import Any
 
 from bmcd.clicks.log import Clicks
 from bmcd.errors import InputError
+from bmcd.models.bmcd import BMCD
 from bmcd.models.persistence import Model
+from bmcd.models.tastes import Tastes
 from bmcd.reporting.page import Section, make_page
 from bmcd.reporting.results import gather_results
 from bmcd.reporting.sections import SECTIONS
@@ -26,6 +28,8 @@ def report(
     path: str | Path = "report.html",
     *,
     k: int | Iterable[int] | None = None,
+    histories: Any = None,
+    clusters: BMCD | Tastes | None = None,
     rivals: Mapping[str, Any] | None = None,
     users: Iterable[Any] | None = None,
     title: str = "What is recommended, and how good it is",
@@ -39,30 +43,37 @@ def report(
 ) -> Path:
     """Write a report for editors, one HTML file that needs nothing else, and return its path.
 
-    Plain words come first, numbers second, the method last: how often the recommendations hit, whether the
-    probabilities can be trusted, how much to recommend to be right half the time, which items are shown, what the
-    groups of users like, other methods for comparison, and some users to look at. The same model, clicks and date
-    give the same bytes.
+    Plain words come first, numbers second, the method last: predicted and observed hits among the next clicks,
+    whether the probabilities hold over time, how much to recommend to be right half the time, other methods for
+    comparison, what each member contributes, which items are shown, and some users with the reasons for what they
+    are recommended. The same model, clicks and date give the same bytes.
 
     Parameters
     ----------
     model
-        A fitted `BMCD`, `Tastes` or `Blend`; of a blend the models it is made of are compared with it as well. Or
-        two of them by name, the older first, ``{"last week": a, "this week": b}``: the report is about the second,
+        A fitted `Blend`, `BMCD` or `Tastes`; models that a blend was given are compared with it as well. Or two
+        of them by name, the older first, ``{"last week": a, "this week": b}``: the report is about the second,
         and says what changed.
     train
         The clicks it was fitted to; by default those it knows.
     test
-        Clicks kept aside (`Clicks.hold_out`), with users and items of ``train``. Without them the report leaves out
-        what needs them, and says so.
+        Test clicks: of users of ``train`` (`Clicks.split_at`, `Clicks.hold_out`), or of the users of ``histories``.
+        Without them the report leaves out what needs them, and says so. Every table says which clicks these are.
     path
         The file, which must end in .html; it is replaced only once the report is complete.
     k
-        How many recommendations: one number, or several among which the reader can choose; by default 5 and 10, as
-        far as there are items. Probabilities are judged best with the k that was kept aside.
+        How many recommendations, which is also the number of next clicks the probabilities refer to: one number, or
+        several among which the reader can choose; by default 5 and 10, as far as there are items and test clicks.
+    histories
+        What later users had clicked when the recommendations are made, as given to `recommend_for`: the report is
+        then about them. ``histories, test = later.moments(k=10)`` gives both.
+    clusters
+        A `BMCD` or `Tastes` fitted to the same items: the report shows its groups of users. By default those of the
+        model itself, or of the first model of a blend that has some; without any the section is left out.
     rivals
-        Methods to compare with, by name, fitted to ``train`` or not fitted yet. By default popularity, neighbours,
-        EASE and, if `implicit` is installed, ALS, none of them tuned. ``{}`` for none.
+        Methods to compare with, by name, fitted to ``train`` or not fitted yet. By default popularity and EASE;
+        with transitions and SessionKNN on a log with order, and otherwise ItemKNN and, if `implicit` is installed,
+        ALS; none of them tuned. ``{}`` for none.
     users
         Ids of the users to show; by default 12, spread over the groups and over how sure the model is of them.
     title
@@ -93,7 +104,14 @@ def report(
     if path.suffix.lower() not in SUFFIXES:
         raise InputError(f"{path}: a report is an HTML file, so its name must end in .html.")
     target = check_writable(path)
-    options: Any = {"items": items, "n_popular": n_popular, "seed": seed, "n_threads": n_threads}
+    options: Any = {
+        "histories": histories,
+        "clusters": clusters,
+        "items": items,
+        "n_popular": n_popular,
+        "seed": seed,
+        "n_threads": n_threads,
+    }
     with counting(progress, "report", 100) as show:
         results = gather_results(
             model, train, test, k, rivals, users, **options, show_share=lambda share: show(round(65 * share))

@@ -46,14 +46,15 @@ def search_data(results: Results) -> Html:
         for column in order
     ]
     cards = {each.row: place for place, each in enumerate(results.examples)}
-    rows = sorted(range(clicks.n_users), key=lambda row: (row not in cards, -int(clicks.per_user[row])))
+    users = results.people
+    rows = sorted(range(users.n_users), key=lambda row: (row not in cards, -int(users.per_user[row])))
     rows = [row for row in rows if row in cards or clicks.n_items <= MOST_ITEMS][: max(MOST_USERS, len(cards))]
     places = np.full(clicks.n_items, -1)
     places[order] = np.arange(len(order))
     people = [
         [
-            f"user {short_title(clicks.users[row])}",
-            int(clicks.per_user[row]),
+            f"user {short_title(users.users[row])}",
+            int(users.per_user[row]),
             cards.get(row, -1),
             _lists(results, row, places),
         ]

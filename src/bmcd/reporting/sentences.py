@@ -8,11 +8,11 @@ from bmcd.blend.blend import Blend
 from bmcd.evaluation import PairedDifference
 from bmcd.evaluation.diversity_price import Price
 from bmcd.models.tastes import Tastes
+from bmcd.reporting.reliability import convergence
 from bmcd.reporting.results import LEAST_KEPT, Cutoff, Results, ResultsForK
-from bmcd.reporting.settled import convergence
 from bmcd.system.text import and_list
 
-# A difference between promise and hits on which nobody would act.
+# A difference between predicted and observed hits on which nobody would act.
 NEAR = 0.015
 
 
@@ -76,23 +76,24 @@ def group_word(results: Results) -> str:
 
 
 def n_test_clicks(results: Results) -> str:
-    """Return how many clicks of a user were kept aside."""
+    """Return how many clicks of a user were held out."""
     counts = results.test_clicks
     fewest, most = int(counts.min()), int(counts.max())
     return f"{fewest:,}" if fewest == most else f"{fewest:,} to {most:,} (on average {counts.mean():.1f})"
 
 
 def summary(results: Results, for_k: ResultsForK) -> list[str]:
-    """Return the report in four to six sentences."""
+    """Return the report in a few sentences."""
     if for_k.comparison is not None:
         return [
-            *([best(for_k)] if results.others else []),
             hits(results, for_k),
-            f"{promise(for_k)} {mismatch(results, for_k)}".strip(),
+            f"{predicted(for_k)} {mismatch(results, for_k)}".strip(),
+            *([own_ranking(results)] if own_ranking(results) else []),
+            *([best(for_k)] if results.others else []),
             *([rivals(for_k)] if results.others else []),
             diversity(results, for_k),
-            cutoff(results, half_the_time(for_k)),
-            convergence(results),
+            cutoff(half_the_time(for_k)),
+            over_time(results),
         ]
     clicks, lists = results.clicks, for_k.lists
     probability = float(lists.values["probability"][lists.items >= 0].mean())
@@ -101,11 +102,18 @@ def summary(results: Results, for_k: ResultsForK) -> list[str]:
     return [
         f"{clicks.n_users:,} users and their {clicks.n_clicks:,} clicks on {clicks.n_items:,} items {sorted_into}.",
         f"Each user is recommended {_up_to_k(for_k)} items, which have, on average, a probability of "
-        f"{percent(probability)} to be among the next {for_k.k} clicks.",
+        f"{percent(probability)} to be among the {next_clicks(for_k.k)}.",
+        *([own_ranking(results)] if own_ranking(results) else []),
         f"Of the {clicks.n_items:,} items {n_shown:,} are recommended to somebody.",
-        convergence(results),
-        "How often the recommendations hit is not known: no clicks were kept aside to test them.",
+        over_time(results),
+        "How often the recommendations hit is not known: no clicks were held out to test them.",
     ]
+
+
+def over_time(results: Results) -> str:
+    """Return the verdict, as a sentence of the summary."""
+    text = convergence(results)
+    return f"Over time: {text[0].lower()}{text[1:]}" if isinstance(results.model, Blend) else text
 
 
 def best(for_k: ResultsForK) -> str:
@@ -127,9 +135,41 @@ def hits(results: Results, for_k: ResultsForK) -> str:
     interval = f" (95 % interval: {percent(accuracy.low)} to {percent(accuracy.high)})"
     return (
         f"Of the {_up_to_k(for_k)} items recommended to each of {evaluation.n_users_with_list:,} users, "
-        f"{in_100(evaluation.accuracy)} were among the clicks kept aside"
+        f"{in_100(evaluation.accuracy)} were among {test_clicks(for_k)}"
         f"{interval if accuracy.low < accuracy.high else ''}; items chosen at random would have hit "
-        f"{in_100(results.chance)}."
+        f"{in_100(results.chance(for_k))}."
+    )
+
+
+def next_clicks(k: int) -> str:
+    """Return what a probability refers to.
+
+    >>> next_clicks(1), next_clicks(3)
+    ('next click', 'next 3 clicks')
+    """
+    return "next click" if k == 1 else f"next {k:,} clicks"
+
+
+def test_clicks(for_k: ResultsForK) -> str:
+    """Return what counts as a hit, where there is a test."""
+    horizon = for_k.evaluation.horizon
+    return "the clicks held out" if horizon is None else f"the user's {next_clicks(horizon)}"
+
+
+def split(for_k: ResultsForK) -> str:
+    """Return which clicks the model was tested on, where there is a test."""
+    about = "; ".join(for_k.tested.about_the_test)
+    return f"{about[0].upper()}{about[1:]}." if about else ""
+
+
+def own_ranking(results: Results) -> str:
+    """Return what the probabilities of a model of rankings refer to; "" for a blend."""
+    if isinstance(results.model, Blend):
+        return ""
+    name = type(results.model).__name__
+    return (
+        f"The probability refers to the model's own ranking of the items, not to the order in which users really "
+        f"click: for the clicks that come next, Blend({name}(...)) gives calibrated probabilities."
     )
 
 
@@ -145,48 +185,47 @@ def judgement(for_k: ResultsForK) -> str:
     return "too high" if calibration.mean_probability > high else "about right"
 
 
-def promise(for_k: ResultsForK) -> str:
+def predicted(for_k: ResultsForK) -> str:
     """Return whether the probabilities are right, in words and numbers."""
     calibration = for_k.calibration
     return (
-        f"The probabilities are {judgement(for_k)}: on average they promised "
-        f"{percent(calibration.mean_probability)}, and {percent(calibration.hit_rate)} of the recommendations were "
-        "hits."
+        f"The probabilities are {judgement(for_k)}: predicted {percent(calibration.mean_probability)}, observed "
+        f"{percent(calibration.hit_rate)}."
     )
 
 
 def mismatch(results: Results, for_k: ResultsForK) -> str:
-    """Return a warning where not k clicks of each user were kept aside, which the probabilities speak of; or ""."""
+    """Return a warning where not k clicks of each user were held out, to which the probabilities refer; or ""."""
     counts, calibration = results.test_clicks, for_k.calibration
-    if (counts == for_k.k).all():
+    if not is_mismatched(results, for_k):
         return ""
     fewer = bool(counts.mean() < for_k.k)
     start = (
-        f"Mind that they speak of a user's next {for_k.k} clicks, while {n_test_clicks(results)} of each user were "
-        f"kept aside: {'fewer' if fewer else 'more'} can hit than with {for_k.k}"
+        f"Note that they refer to a user's {next_clicks(for_k.k)}, while {n_test_clicks(results)} clicks of each "
+        f"user were held out: {'fewer' if fewer else 'more'} can hit than with {for_k.k}"
     )
     if fewer == (calibration.hit_rate < calibration.mean_probability):
         return f"{start}, which explains the difference, or a part of it."
-    return f"{start}, and still {'more' if fewer else 'fewer'} did than was promised."
+    return f"{start}, and still {'more' if fewer else 'fewer'} did than predicted."
+
+
+def is_mismatched(results: Results, for_k: ResultsForK) -> bool:
+    """Return whether the probabilities refer to another number of clicks than were held out."""
+    return for_k.evaluation.horizon is None and bool((results.test_clicks != for_k.k).any())
 
 
 def why(results: Results, for_k: ResultsForK) -> str:
     """Return why the probabilities are not right, and what to do about it; or ""."""
-    learnt_on_less = (
-        "Part of that is how they are learnt: from models that did without a part of the clicks. With all clicks "
-        "they know a little more than they promise."
-    )
-    reasons = {
-        "cautious": learnt_on_less
-        if isinstance(results.model, Blend)
-        else (
-            "Part of that is the check itself: clicks that are kept aside at random are on average as well liked "
+    judged = judgement(for_k)
+    if judged == "too high":
+        return "Do not rely on the numbers here: choose a cut-off by the observed hits, as below."
+    if judged == "cautious" and not isinstance(results.model, Blend) and for_k.evaluation.horizon is None:
+        return (
+            "Part of that is the test itself: clicks that are held out at random are on average as well liked "
             "as those left to learn from, while the model assumes that what it has not seen clicked is liked less. "
-            "So more of them are found than it says. The order of the recommendations is not changed by this."
-        ),
-        "too high": "Do not take them at their word here: choose a cut-off by the hits, as below.",
-    }
-    return reasons.get(judgement(for_k), "")
+            "So more of them are found than predicted. The order of the recommendations does not change."
+        )
+    return ""
 
 
 def rivals(for_k: ResultsForK) -> str:
@@ -241,7 +280,7 @@ def prices(results: Results, for_k: ResultsForK, found: Sequence[Price]) -> list
     ]
 
 
-def cutoff(results: Results, chosen: Cutoff | None) -> str:
+def cutoff(chosen: Cutoff | None) -> str:
     """Return what it takes to be right as often as the cut-off was chosen for."""
     if chosen is None:
         return "No cut-off helps: none of the recommendations were hits."
@@ -253,7 +292,7 @@ def cutoff(results: Results, chosen: Cutoff | None) -> str:
     return (
         f"To be right {how_often(chosen.wanted)}, recommend only what has a probability of at least "
         f"{100 * chosen.probability:.2f} %: that is {percent(chosen.share)} of the recommendations ({chosen.n:,}), "
-        f"{chosen.per_user:.1f} for a user on average, and {chosen.n_users:,} of {results.clicks.n_users:,} users "
+        f"{chosen.per_user:.1f} for a user on average, and {chosen.n_users:,} of {chosen.of_users:,} users "
         "get at least one."
     )
 

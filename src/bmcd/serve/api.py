@@ -146,7 +146,7 @@ class Api:
 
         @routes.get("/v1/model", tags=["look up"])
         async def about() -> Response:
-            """Say which model answers: hash, data, whether it has settled, calibration, limits of a request."""
+            """Say which model answers: hash, data, verdict, calibration, limits; of a blend members and windows."""
             return JsonAnswer(self.current.get().about | {"limits": vars(self.limits)})
 
         @routes.post("/v1/reload", tags=["run"], responses={409: {"model": ProblemDetails}})

@@ -31,6 +31,7 @@ from bmcd.system.text import listed, shown
 WARM_K = 10
 # People between two looks at whether somebody still waits for the answer.
 BLOCK = 32
+PREDICTED = ("predicted", "observed")
 
 
 class ServedModel:
@@ -122,7 +123,8 @@ class ServedModel:
     ) -> dict[str, Any]:
         """Return why an item has the probability it has, for a person with clicks or a user of the model.
 
-        For a blend, its parts with clusters or tastes explain the probabilities that they give themselves.
+        For a blend these are reasons in words, the first of them as "short", and the factor of each member; models
+        with clusters or tastes that it was given explain the probabilities that they give themselves.
         """
         own = self._items.known([item])
         if not own:
@@ -132,11 +134,13 @@ class ServedModel:
         def explained(model: Any) -> dict[str, Any]:
             found = model.explain(own_user, own[0], k, history=history, **_horizon(model.explain, horizon))
             as_json: dict[str, Any] = json_ready(found)
-            return as_json | {"item": _json_id(own[0]), "text": str(found)}
+            short = {"short": found.short} if isinstance(model, Blend) else {}
+            return as_json | short | {"item": _json_id(own[0]), "text": str(found)}
 
         answer = explained(self.model) | {"unknown_items": self._items.unknown(clicked or ())}
         if isinstance(self.model, Blend):
-            answer["parts"] = {name: explained(part) for name, part in sampled_models(self.model).items()}
+            parts = sampled_models(self.model).items()
+            answer["parts"] = {name: explained(part) for name, part in parts if own[0] in part.clicks_.items}
         return {"model": self.hash, **answer}
 
     def items(self, wanted: str, limit: int) -> dict[str, Any]:
@@ -180,7 +184,7 @@ class ServedModel:
             },
             "verdict": {"state": verdict.state, "text": verdict.text, "advice": list(map(str, verdict.advice))},
             "calibration": self.calibration or self._own_calibration(),
-        }
+        } | self._about_blend()
 
     def warm(self) -> None:
         """Answer one full question of each kind, so that the first caller does not wait; raise if one fails."""
@@ -250,11 +254,29 @@ class ServedModel:
         """Return what a blend learned of its own calibration while it was fitted; None for other models."""
         if not isinstance(self.model, Blend):
             return None
-        windows = [window._asdict() for window in self.model.fitted_.windows]
+        if not len(windows := self.model.windows_):
+            return None
+        total = windows["n"].sum()
+        predicted, observed = (float((windows[name] * windows["n"]).sum() / total) for name in PREDICTED)
         return {
-            "measured_on": "past windows of the clicks it was fitted to",
-            "verdict": self.model.verdict_.text,
-            "windows": windows,
+            "measured_on": "past windows, each predicted by members and weights from before it",
+            "windows": len(windows),
+            "predicted": predicted,
+            "observed": observed,
+            "largest_error": float((windows["predicted"] - windows["observed"]).abs().max()),
+        }
+
+    def _about_blend(self) -> dict[str, Any]:
+        """Return the time a blend's answers refer to, its members with their gains, and its past windows."""
+        if not isinstance(self.model, Blend):
+            return {}
+        as_of, gains = self.model.as_of_, self.model.gains_.to_dict("records")
+        known = {row["member"] for row in gains}
+        given = [{"member": name, "kept": True} for name in self.model.members_ if name not in known]
+        return {
+            "as_of": None if as_of is None else str(as_of),
+            "members": [*given, *json_ready(gains)],
+            "windows": json_ready(self.model.windows_.to_dict("records")),
         }
 
 

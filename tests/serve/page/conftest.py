@@ -91,7 +91,7 @@ def models(tmp_path_factory):
     clicks = clicks.with_titles(dict(zip(ITEMS, TITLES, strict=True)))
     few = {"draws": 8, "warmup": 8, "chains": 2, "seed": 3, "progress": False}
     shorter = {"draws": 4, "warmup": 4, "chains": 2}
-    blend = bmcd.Blend({"Tastes": bmcd.Tastes(2), "EASE": bmcd.baselines.EASE()}, folds=2)
+    blend = bmcd.Blend({"Tastes": bmcd.Tastes(2), "EASE": bmcd.baselines.EASE()})
     fitted = {
         "BMCD": bmcd.BMCD(2).fit(clicks, **few),
         "Tastes": bmcd.Tastes(3).fit(clicks, **few),

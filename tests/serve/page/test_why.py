@@ -19,7 +19,11 @@ def test_the_page_says_why_for_every_kind_of_model(tab, service, replace_model, 
     answer = service.ask("v1/explain", {"clicked": clicked, "item": first, "k": 5})
     told = tab.texts(".why")[0]
     for model in answer.get("models", []):
-        assert f"{model['model']} has it at rank {model['place']}" in told
+        assert f"{model['model']}: " in told
+    for reason in answer.get("reasons", []):
+        assert reason in told
+    if kind == "Blend":
+        assert answer["short"] == (answer["reasons"] or [""])[0]
     for part in answer["parts"].values() if kind == "Blend" else [answer]:
         contributions = part.get("tastes") or part["clusters"]
         values = tab.texts(".why .part .value")

@@ -22,9 +22,9 @@ from bmcd.reporting.sections import (
 )
 
 _IN_ORDER = (
-    *(summary, changes, calibration, cutoffs),
+    *(summary, changes, calibration, convergence, cutoffs),
     *(comparison, blend, exposure, groups, users),
-    *(data, convergence, method),
+    *(data, method),
 )
 # In the order of the page. Some have nothing to show of some models, or without a test, and are None.
 SECTIONS: tuple[Callable[[Results], Section | None], ...] = tuple(module.section for module in _IN_ORDER)

@@ -32,11 +32,17 @@ def section(results: Results) -> Section | None:
         ]
         caption = (
             f"Each point: recommendations with about the same probability (k = {for_k.k}). On the dashed line, as "
-            "many hit as promised; above it, more. Below: how many recommendations there were."
+            "many hit as predicted; above it, more. Below: how many recommendations there were."
         )
         figure = plots.calibration({for_k.name: bins}, rivals=for_k.rival_accuracies)
-        numbers = table(("probability", "how many", "promised", "hits"), rows, cls="numbers")
-        texts = (sentences.promise(for_k), sentences.mismatch(results, for_k), sentences.why(results, for_k))
+        split = f"k = {for_k.k}. {sentences.split(for_k)}"
+        numbers = table(("probability", "how many", "predicted", "observed"), rows, cls="numbers", caption=split)
+        texts = (
+            sentences.predicted(for_k),
+            sentences.mismatch(results, for_k),
+            sentences.why(results, for_k),
+            sentences.own_ranking(results),
+        )
         picture = captioned(figure, f"calibration-{for_k.k}", caption)
         return [*paragraphs(*texts), tag("div", picture, numbers, cls="beside")]
 

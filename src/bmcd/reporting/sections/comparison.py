@@ -53,7 +53,9 @@ def section(results: Results) -> Section | None:
         for measure, text in CAPTIONS.items():
             name = f"compare-{measure}-{for_k.k}".replace("_", "-")
             figures.append(captioned(plots.comparison(for_k.tested, [measure]), name, text))
-        caption = f"All with 95 % intervals over users, k = {for_k.k}. Items shown have none."
+        caption = (
+            f"All with 95 % intervals over users, k = {for_k.k}. Items shown have none. {sentences.split(for_k)}"
+        )
         numbers = table(HEADS, _rows(for_k), cls="numbers", caption=caption)
         return [*paragraphs(*texts), tag("div", figures, cls="cards figures"), numbers, *_price(results, for_k)]
 
@@ -75,7 +77,10 @@ def _price(results: Results, for_k: ResultsForK) -> list[Any]:
         )
         for price in prices
     ]
-    caption = f"{for_k.name} minus the other method, with 95 % intervals, k = {for_k.k}. Items shown have none."
+    caption = (
+        f"{for_k.name} minus the other method, with 95 % intervals, k = {for_k.k}. Items shown have none. "
+        f"{sentences.split(for_k)}"
+    )
     return [
         tag("h3", "Diversity and its price"),
         *paragraphs(*sentences.prices(results, for_k, prices)),

@@ -22,7 +22,7 @@ def section(results: Results) -> Section | None:
     def view(for_k: ResultsForK) -> list[Any]:
         k, steps, first = for_k.k, for_k.cutoffs, sentences.half_the_time(for_k)
         if not steps or first is None:
-            return paragraphs(sentences.cutoff(results, first), sentences.reach(for_k))
+            return paragraphs(sentences.cutoff(first), sentences.reach(for_k))
         slider = {"min": 0, "max": len(steps) - 1, "step": 1, "value": steps.index(first)}
         control = tag(
             "p",
@@ -31,7 +31,7 @@ def section(results: Results) -> Section | None:
             tag("output", percent(first.wanted), id=f"rate-{k}", for_=f"wanted-{k}"),
             cls="control slider",
         )
-        answer = tag("p", sentences.cutoff(results, first), id=f"cut-{k}", cls="answer", aria_live="polite")
+        answer = tag("p", sentences.cutoff(first), id=f"cut-{k}", cls="answer", aria_live="polite")
         caption = (
             "The higher the least probability that is still recommended, the more of the recommendations hit, and "
             f"the fewer are left (k = {k}; the band is the 95 % interval)."
@@ -41,13 +41,16 @@ def section(results: Results) -> Section | None:
         for step in steps:
             kept = (f"{step.n:,} ({percent(step.share)})", f"{step.per_user:.2f}", f"{step.n_users:,}")
             rows.append((percent(step.wanted), f"{100 * step.probability:.2f} %", *kept, percent(step.hit_rate)))
-        numbers = [table(HEADS, rows, cls="steps numbers"), tag("p", sentences.reach(for_k), cls="note")]
+        numbers = [
+            table(HEADS, rows, cls="steps numbers"),
+            tag("p", f"{sentences.reach(for_k)} {sentences.split(for_k)}", cls="note"),
+        ]
         picture = captioned(figure, f"cutoff-{k}", caption)
         return [control, answer, tag("div", picture, tag("div", numbers), cls="beside")]
 
     # What the slider says at each of its steps; report.js reads it.
     answers = {
-        str(for_k.k): [[percent(step.wanted), sentences.cutoff(results, step)] for step in for_k.cutoffs]
+        str(for_k.k): [[percent(step.wanted), sentences.cutoff(step)] for step in for_k.cutoffs]
         for for_k in results.by_k
     }
     return Section("cutoff", "How much to recommend", [for_each_k(results, view), json_script("cutoffs", answers)])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bmcd import plots
 from bmcd.reporting.page import Section, captioned
 from bmcd.reporting.results import Results
-from bmcd.reporting.sentences import n_test_clicks
+from bmcd.reporting.sentences import n_test_clicks, split
 from bmcd.system.markup import bullets, paragraphs, table, tag
 
 
@@ -37,8 +37,11 @@ def section(results: Results) -> Section:
     if test is not None:
         n_kept, n_users = n_test_clicks(results), len(results.test_clicks)
         texts.append(
-            f"{n_kept} more clicks of each of {n_users:,} users were kept aside, to test the recommendations."
+            f"{n_kept} more clicks of each of {n_users:,} users were held out, to test the recommendations. "
+            f"{split(results.by_k[-1])}"
         )
+        if results.people is not results.clicks:
+            texts.append("These are other users than those the model has learned from.")
         rows += [("test: clicks", f"{test.n_clicks:,}"), ("test: clicks of a user", n_kept)]
     figure = plots.item_popularity(results.clicks.per_item, results.n_popular)
     last = f"the {results.n_popular:,} last are called popular."

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from bmcd import plots
 from bmcd.clusters.summary import RankedItem
 from bmcd.reporting.page import Section, captioned, item_tag
+from bmcd.reporting.reliability import converged
 from bmcd.reporting.results import Results
 from bmcd.reporting.sentences import counted, group_word, percent
 from bmcd.system.markup import Html, bullets, paragraphs, table, tag
@@ -75,5 +76,8 @@ def section(results: Results) -> Section | None:
         heading = tag("summary", f"{counted(len(rest), f'more {word}')}")
         shown.append(tag("details", heading, tag("div", rest, cls="cards")))
     parts = [*shown, tag("div", tag("div", numbers), picture, cls="beside")]
+    if results.grouping is not results.model:
+        name = type(results.grouping).__name__
+        text += f" They come from a {name} model. {converged(results.grouping)}"
     title = "Tastes of the users" if word == "taste" else "Groups of users"
     return Section("groups", title, [paragraphs(text), *parts])

@@ -36,13 +36,13 @@ TASTES_IN_WORDS = (
     "whom: an item that was hardly shown looks like one that is not liked."
 )
 BLEND_IN_WORDS = (
-    "Several models are blended. Every user's clicks were dealt into {folds} parts, and each model was fitted "
-    "without each part; the clicks of the part then showed how much the scores of each model are worth. "
-    "Items arrive at rates, exponentials of the weighed scores; a probability is that of being among the first k "
-    "to arrive."
+    "Members say how much speaks for an item: how popular it is now, what follows the user's last clicks, what "
+    "goes together with them. Their scores become rates, exponentials of weighted sums; a probability is that of "
+    "being among the first k items to arrive. The weights were learnt from {moments}."
 )
+ORDERED, UNORDERED = "what users clicked next, at past moments", "clicks that were held out at random"
 MEASURES_IN_WORDS = (
-    "A hit is a recommendation among the clicks kept aside. Intervals of measures are percentile intervals over "
+    "A hit is a recommendation among the test clicks. Intervals of measures are percentile intervals over "
     "2,000 resamples of the users; differences are taken user by user, over the same resamples. Intervals of "
     "single bins and cut-offs are Wilson's. Coverage has no interval. docs/evaluation.md of the package defines "
     "every measure, docs/probabilities.md says what the probability means and when not to trust it."
@@ -58,7 +58,7 @@ def section(results: Results) -> Section:
     model, sampled = results.model, sampled_models(results.model)
     words = []
     if isinstance(model, Blend):
-        words.append(BLEND_IN_WORDS.format(folds=model.folds))
+        words.append(BLEND_IN_WORDS.format(moments=ORDERED if model.clicks_.order else UNORDERED))
     for name, part in sampled.items():
         text = TASTES_IN_WORDS if isinstance(part, Tastes) else MODEL_IN_WORDS
         words.append(f"{name}: {text}" if isinstance(model, Blend) else text)
@@ -111,7 +111,13 @@ def _settings(results: Results) -> list[tuple[str, str]]:
         rows += [(before + what, text) for what, text in _chain_settings(part.draws_)]
     if isinstance(model, Blend):
         named = [f"{name}: {_unfitted(part)!r}" for name, part in model.models_.items()]
-        rows = [("model", f"blend with {model.folds} folds: {'; '.join(named)}"), *rows]
+        members = [name for name in model.members_ if name not in model.models_]
+        blend = [
+            ("model", repr(_unfitted(model)) if model.models is None else "Blend"),
+            ("members", ", ".join(members)),
+        ]
+        blend += [("models", "; ".join(named)), ("as of", "" if model.as_of_ is None else str(model.as_of_)[:19])]
+        rows = [*((what, text) for what, text in blend if text), *rows]
     rows += [
         ("reported with", f"bmcd {__version__}"),
         ("data (hash)", model.clicks_.fingerprint()),

@@ -8,7 +8,7 @@ from bmcd.reporting.results import Results
 from bmcd.system.markup import bullets, tag
 
 HOW_TO_TEST = (
-    "To learn that, keep some clicks of each user aside before the fit (Clicks.hold_out), and give them to the "
+    "To learn that, hold out clicks before the fit (Clicks.split_at, split_users, hold_out), and give them to the "
     "report: bmcd report model.bmcd --test test.csv -o report.html. It then also has the accuracy, whether the "
     "probabilities are right, which cut-off to use, and other methods beside this one."
 )

@@ -8,7 +8,7 @@ from typing import Any
 from bmcd.reporting.example_users import ExampleUser
 from bmcd.reporting.page import Section, for_each_k, item_tag
 from bmcd.reporting.results import Results, ResultsForK
-from bmcd.reporting.sentences import counted, group_word, percent
+from bmcd.reporting.sentences import counted, group_word, own_ranking, percent, split, test_clicks
 from bmcd.system.markup import Html, bullets, short_title, table, tag, title_tag
 from bmcd.system.text import and_list
 
@@ -21,8 +21,14 @@ def section(results: Results) -> Section:
     """Return a card for each example user; scripts show one at a time."""
     text = (
         "What some users clicked, and what is recommended to them. The probability is that of an item being among "
-        "the user's next clicks; ± is how far it may be off because the calculation is finite."
+        "the user's next k clicks."
     )
+    if any((for_k.lists.values["mcse"] > 0).any() for for_k in results.by_k):
+        text += " ± is its error because the calculation is finite."
+    if own := own_ranking(results):
+        text += f" {own}"
+    if results.test is not None:
+        text += f" {split(results.by_k[-1])}"
     names = [f"user {short_title(each.user)}" for each in results.examples]
     options = [tag("option", name, value=place) for place, name in enumerate(names)]
     picker = tag("p", tag("label", "Show ", for_="person"), tag("select", options, id="person"), cls="control")
@@ -41,7 +47,11 @@ def _card(results: Results, user: ExampleUser, place: int, highest: float) -> Ht
     likely = [f"{word} {c} ({percent(p)})" for c, p in user.memberships if p >= LEAST_MEMBERSHIP]
     if likely and len(user.memberships) > 1:
         text += f" {'Belongs to' if word == 'group' else 'Visits'} {and_list(likely)}."
-    left = tag("div", tag("h4", "Clicked"), bullets(clicked) if clicked else tag("p", "Nothing."))
+    left = tag(
+        "div",
+        tag("h4", "Clicked" if results.people.order is None else "Clicked, the latest first"),
+        bullets(clicked) if clicked else tag("p", "Nothing."),
+    )
     right = tag("div", for_each_k(results, lambda for_k: _recommended(results, for_k, user, highest)))
     body = [tag("h3", "User ", title_tag(user.user)), tag("p", text), tag("div", left, right, cls="beside")]
     return tag("article", body, cls="card person", data_user=place)
@@ -50,19 +60,20 @@ def _card(results: Results, user: ExampleUser, place: int, highest: float) -> Ht
 def _recommended(results: Results, for_k: ResultsForK, user: ExampleUser, highest: float) -> list[Any]:
     lists = for_k.lists
     columns = (lists.items, lists.values["probability"], lists.values["mcse"])
-    rows, n_hits = [], 0
+    rows, n_hits, relevant = [], 0, for_k.relevant(user.row)
     for item, p, error in zip(*(column[user.row].tolist() for column in columns), strict=True):
         if item < 0:  # fewer than k items are left
             continue
-        hit = item in user.kept_aside
+        hit = item in relevant
         n_hits += hit
-        number = percent(p) + (f" ± {100 * error:.1f}" if math.isfinite(error) else "")
+        number = percent(p) + (f" ± {100 * error:.1f}" if math.isfinite(error) and error > 0 else "")
         bar = tag("span", style=f"width: {100 * p / highest:.1f}%", cls="hit" if hit else None)
         mark = tag("strong", " ✓ hit") if hit else None
-        rows.append((item_tag(results, item), [tag("span", bar, cls="bar"), number, mark]))
+        why = tag("small", user.reasons[item], cls="why") if item in user.reasons else None
+        rows.append(([item_tag(results, item), why], [tag("span", bar, cls="bar"), number, mark]))
     if not rows:
         return [tag("h4", "Recommended"), tag("p", "Nothing: everything is clicked already.")]
     heading = tag("h4", f"Recommended (k = {for_k.k})")
-    kept_aside = f"{n_hits} of {len(rows)} were among the {counted(len(user.kept_aside), 'click')} kept aside."
-    text = tag("p", "" if results.test is None else kept_aside)
+    said = f"{n_hits} of {len(rows)} were among {test_clicks(for_k)}." if results.test is not None else ""
+    text = tag("p", said, cls="note")
     return [heading, table(("item", "probability"), rows, cls="list"), text]

@@ -1,4 +1,4 @@
-// Why an item has the probability it has: tastes, clusters or models, and what each adds.
+// Why an item has the probability it has: reasons in words, and what tastes, clusters or members contribute.
 
 import { count, draw, isolated, make, nameElement, percent } from "./elements.js";
 import { ask, Problem } from "./service.js";
@@ -32,7 +32,8 @@ export async function whyOf(answer) {
   // With several parts that have clusters, their numbers do not say which is meant.
   const known = parts.length === 1 ? await clusters() : new Map();
   return [
-    make("p", {}, "Each model raises or lowers its rate against that of the person's average item; the factors multiply."),
+    ...(answer.reasons ?? []).map((reason) => make("p", { class: "reason" }, isolated(reason))),
+    make("p", { class: "note" }, "Each member raises or lowers the rate of the item against that of the person's average candidate; the factors multiply."),
     make("ul", { class: "parts" }, answer.models.map(factorOf)),
     ...parts.flatMap(([name, part]) => [
       make("h3", {}, isolated(name), ` alone: ${percent(part.probability)}`),
@@ -41,9 +42,8 @@ export async function whyOf(answer) {
   ];
 }
 
-function factorOf({ model, place, factor }) {
-  const words = `${factor > 1 ? "raises its rate" : "lowers its rate to"} ${factor.toPrecision(2)} times.`;
-  return make("li", {}, make("b", {}, isolated(model)), ` has it at rank ${place}: `, words);
+function factorOf({ model, factor }) {
+  return make("li", {}, make("b", {}, isolated(model)), `: ${factor.toPrecision(2)} times the average rate.`);
 }
 
 /** Return the tastes or clusters of an explanation, the largest first; small ones in one line. */
