@@ -57,7 +57,6 @@ def test_only_differences_of_log_rates_matter(race, shift):
 @given(races())
 def test_an_item_twice_is_two_items(race):
     scores, mult, outside, k = race
-    found, elsewhere = next_k(scores, mult, outside, k)
     each = np.minimum(mult, 3)
     together, _ = next_k(scores, each, outside, k)
     apart, _ = next_k(np.repeat(scores, each.astype(int)), np.ones(int(each.sum())), outside, k)

@@ -23,7 +23,7 @@ def race(scores, mult, outside_score, k):
     high = low + 2.0
     while expected_by(math.exp(high), rates, mult, outside) < k:
         high += 5.0
-    for _ in range(200):
+    for _ in range(90):
         middle = (low + high) / 2
         if expected_by(math.exp(middle), rates, mult, outside) < k:
             low = middle
@@ -31,3 +31,38 @@ def race(scores, mult, outside_score, k):
             high = middle
     t = math.exp((low + high) / 2)
     return np.where(competing, -np.expm1(-rates * t), 0.0), outside * t, t
+
+
+def moment_loss(w, ex, e):
+    """The loss of one moment: every candidate and every item of a cell on its own, and the clicks outside."""
+    of = w @ ex.z[e]
+    n_features, n_dense = ex.x.shape[1], ex.cells.shape[2]
+    rows = ex.x[ex.start[e] : ex.start[e + 1]].astype(float)
+    scores = [*(rows @ of[:n_features]), *(ex.cells[ex.block[e]].astype(float) @ of[:n_dense])]
+    mult = [1.0] * len(rows) + ex.mult[e].tolist()
+    outside = of[n_features] + of[n_features + 1] * ex.outside[e] if ex.has_outside else -math.inf
+    clicked, clicked_outside = np.zeros(len(scores)), 0
+    for target in ex.targets[ex.target_start[e] : ex.target_start[e + 1]]:
+        if target >= 0:
+            clicked[target] += 1
+        elif target < -1_000:
+            clicked_outside += 1
+        else:
+            clicked[len(rows) - 1 - target] += 1
+    probability, elsewhere, t = race(scores, mult, outside, ex.g[e])
+    if t == math.inf:
+        return 0.0
+    loss = elsewhere - (clicked_outside * math.log(elsewhere) if elsewhere > 0 and clicked_outside else 0.0)
+    largest = max([outside, *(s for s, m in zip(scores, mult, strict=True) if m)])
+    for s, p, m, y in zip(scores, probability, mult, clicked, strict=True):
+        if y:
+            loss -= y * math.log(ex.phi[e] * p)
+        if m > y:
+            stay = math.exp(-math.exp(s - largest) * t)
+            loss -= (m - y) * math.log(1 - ex.phi[e] + ex.phi[e] * stay)
+    return loss
+
+
+def loss(w, ex):
+    """The sum of the losses of all moments."""
+    return sum(moment_loss(w, ex, e) for e in range(len(ex.g)))

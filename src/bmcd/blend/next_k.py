@@ -20,8 +20,8 @@ import numpy as np
 from bmcd.mallows.latent.scan import REORDER
 from bmcd.prediction.elementary import exp_of_minus
 
-# When the expected number of clicks is this near to k, relative, a last step by the derivative leaves its square; where
-# there is next to no derivative (all but hopeless items are certain), the search goes on until it is nearer still.
+# When the expected number of clicks is this near to k, relative, a last step by the derivative leaves its square;
+# where there is next to no derivative (all but hopeless items are certain), the search goes on until it is nearer.
 NEAR, NEARER, LAST_STEP = 1e-9, 1e-13, 1e-6
 MOST_STEPS = 100
 # exp(-this) is the largest time that is looked at: more clicks are asked for than there are items.
