@@ -20,8 +20,9 @@ import numpy as np
 from bmcd.mallows.latent.scan import REORDER
 from bmcd.prediction.elementary import exp_of_minus
 
-# The search for the time stops when the expected number of clicks is this near to k, relative.
-NEAR = 1e-9
+# When the expected number of clicks is this near to k, relative, a last step by the derivative leaves its square;
+# where there is next to no derivative (all but hopeless items are certain), the search goes on until it is nearer.
+NEAR, NEARER, LAST_STEP = 1e-9, 1e-13, 1e-6
 MOST_STEPS = 100
 # exp(-this) is the largest time that is looked at: more clicks are asked for than there are items.
 FAR = 600.0
@@ -65,13 +66,18 @@ def time_of_next_k(rates, mult, n, outside, k, start, stays):
         expected += outside * t
         slope += outside * t
         gap = k - expected
-        if abs(gap) <= NEAR * k:
+        step = gap / max(slope, 1e-300)
+        if abs(gap) <= NEARER * k:
+            break
+        if abs(gap) <= NEAR * k and abs(step) <= LAST_STEP:
+            for i in range(n):
+                stays[i] -= stays[i] * min(rates[i] * t, FAR) * step
+            x += step
             break
         if gap > 0.0:
             low = x
         else:
             high = x
-        step = gap / max(slope, 1e-300)
         # Clipped Newton steps in log t; where they leave the bracket, halve it.
         following = x + min(max(step, -3.0), 3.0)
         if following <= low or following >= high:

@@ -1,0 +1,68 @@
+"""Slow, obvious references of the blend: the race by bisection, its loss, and features out of dense matrices."""
+
+import math
+
+import numpy as np
+
+
+def expected_by(t, rates, mult, outside):
+    """How many clicks have arrived by a time, those outside included."""
+    return float((mult * -np.expm1(-rates * t)).sum() + outside * t)
+
+
+def race(scores, mult, outside_score, k):
+    """Probability of each item to be among the next k, clicks outside, and the time; by bisection in log t."""
+    scores, mult = np.asarray(scores, float), np.asarray(mult, float)
+    competing = mult > 0
+    largest = max([outside_score, *scores[competing].tolist()])
+    rates = np.where(competing, np.exp(np.minimum(scores - largest, 0)), 0.0)
+    outside = math.exp(outside_score - largest) if outside_score > -math.inf else 0.0
+    if outside == 0 and k >= mult.sum():
+        return competing.astype(float), 0.0, math.inf
+    low = math.log(k / ((mult * rates).sum() + outside)) - 1.0
+    high = low + 2.0
+    while expected_by(math.exp(high), rates, mult, outside) < k:
+        high += 5.0
+    for _ in range(90):
+        middle = (low + high) / 2
+        if expected_by(math.exp(middle), rates, mult, outside) < k:
+            low = middle
+        else:
+            high = middle
+    t = math.exp((low + high) / 2)
+    return np.where(competing, -np.expm1(-rates * t), 0.0), outside * t, t
+
+
+def moment_loss(w, ex, e):
+    """The loss of one moment: every candidate and every item of a cell on its own, and the clicks outside."""
+    of = w @ ex.z[e]
+    n_features, n_dense = ex.x.shape[1], ex.cells.shape[2]
+    rows = ex.x[ex.start[e] : ex.start[e + 1]].astype(float)
+    scores = [*(rows @ of[:n_features]), *(ex.cells[ex.block[e]].astype(float) @ of[:n_dense])]
+    mult = [1.0] * len(rows) + ex.mult[e].tolist()
+    outside = of[n_features] + of[n_features + 1] * ex.outside[e] if ex.has_outside else -math.inf
+    clicked, clicked_outside = np.zeros(len(scores)), 0
+    for target in ex.targets[ex.target_start[e] : ex.target_start[e + 1]]:
+        if target >= 0:
+            clicked[target] += 1
+        elif target < -1_000:
+            clicked_outside += 1
+        else:
+            clicked[len(rows) - 1 - target] += 1
+    probability, elsewhere, t = race(scores, mult, outside, ex.g[e])
+    if t == math.inf:
+        return 0.0
+    loss = elsewhere - (clicked_outside * math.log(elsewhere) if elsewhere > 0 and clicked_outside else 0.0)
+    largest = max([outside, *(s for s, m in zip(scores, mult, strict=True) if m)])
+    for s, p, m, y in zip(scores, probability, mult, clicked, strict=True):
+        if y:
+            loss -= y * math.log(ex.phi[e] * p)
+        if m > y:
+            stay = math.exp(-math.exp(s - largest) * t)
+            loss -= (m - y) * math.log(1 - ex.phi[e] + ex.phi[e] * stay)
+    return loss
+
+
+def loss(w, ex):
+    """The sum of the losses of all moments."""
+    return sum(moment_loss(w, ex, e) for e in range(len(ex.g)))
