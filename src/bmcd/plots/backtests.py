@@ -47,7 +47,12 @@ def backtest(result: Backtest, *, title: str | None = None, width: float | None 
             if not math.isnan(row.hit_rate_low):
                 bars = error_bars(row.hit_rate, row.hit_rate_low, row.hit_rate_high)
                 ends = f" ({result.level:.0%} interval {percent(row.hit_rate_low)} to {percent(row.hit_rate_high)})"
-            look = {"fmt": "o", "color": BLUE, "capsize": 3, "label": "observed" if place == 0 else None}
+            look: dict[str, Any] = {
+                "fmt": "o",
+                "color": BLUE,
+                "capsize": 3,
+                "label": "observed" if place == 0 else None,
+            }
             ax.errorbar([place - SHIFT], [row.hit_rate], yerr=bars, **look)
             figure.tip(ax, f"{row.cut}: observed {percent(row.hit_rate)}{ends}", place - SHIFT, row.hit_rate)
             if math.isnan(row.predicted):
@@ -113,7 +118,12 @@ def past_windows(windows: Any, *, title: str | None = None, width: float | None 
     ax = figure.subplots()
     for number, row in enumerate(windows.itertuples(index=False), start=1):
         half = 1.96 * row.error
-        look = {"fmt": "o", "color": BLUE, "capsize": 3, "label": "observed" if number == 1 else None}
+        look: dict[str, Any] = {
+            "fmt": "o",
+            "color": BLUE,
+            "capsize": 3,
+            "label": "observed" if number == 1 else None,
+        }
         ax.errorbar([number - SHIFT], [row.observed], yerr=[half], **look)
         figure.tip(ax, f"{row.label}: observed {percent(row.observed)}", number - SHIFT, row.observed)
         label = "predicted" if number == 1 else None
