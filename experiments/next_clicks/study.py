@@ -124,6 +124,7 @@ class NextClicksStudy(Study):
         words = {
             "version": __version__,
             "form": ", in its quick form" if self.quick else "",
+            "in_short": _in_short(later) if blend else "",
             "shop": SHOP if later else "",
             "about_blend": f"Members in use: {', '.join(blend['members'])}. {blend['verdict']}" if blend else "",
             "last": LAST if last else "",
@@ -174,6 +175,19 @@ def _file(name: str) -> str:
 
 def _checksum(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def _in_short(later: Mapping[str, Result]) -> list[str]:
+    lines = []
+    for asked, shown in LISTS.items():
+        own = later[BLEND][asked]
+        others = {name: found[asked]["hits"] for name, found in later.items() if not name.startswith(BLEND)}
+        best = max(others, key=lambda name: others[name])
+        lines.append(
+            f"* {shown[:1].upper()}{shown[1:]}: Blend hits {percent(own['hits'], 1)} and predicts "
+            f"{percent(own['predicted'], 1)}; the best other method, {best}, hits {percent(others[best], 1)}."
+        )
+    return ["\n".join(lines)]
 
 
 def _later_row(name: str, asked: str, found: Result, seconds: float) -> Row:
