@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.reference import blend as reference
 
 from bmcd.blend.next_k import next_k, time_of_next_k
-from tests.reference import blend as reference
 
 NEAR = 1e-10
 
