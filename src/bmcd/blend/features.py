@@ -352,16 +352,26 @@ def most_candidates(items, histories, first, last, t, n_head):
     for e in range(first, last):
         seen, running, end = histories[e, 0], histories[e, 1], histories[e, 2]
         n = n_head + end - seen + 1
-        for place in range(max(running, end - SESSION), end):
+        used = 0
+        for place in range(end - 1, running - 1, -1):  # as `candidates` does: unknown items do not count
             a = items[place]
-            if a >= 0:
-                n += t.follows_recent.start[a + 1] - t.follows_recent.start[a]
-                n += t.goes_with.start[a + 1] - t.goes_with.start[a] + t.ease.start[a + 1] - t.ease.start[a]
-                n += t.follows.start[a + 1] - t.follows.start[a] + t.two_steps.start[a + 1] - t.two_steps.start[a]
-        for place in range(max(seen, end - RECENT), end):
+            if a < 0 or not t.known[a]:
+                continue
+            n += t.follows_recent.start[a + 1] - t.follows_recent.start[a]
+            n += t.goes_with.start[a + 1] - t.goes_with.start[a] + t.ease.start[a + 1] - t.ease.start[a]
+            n += t.follows.start[a + 1] - t.follows.start[a] + t.two_steps.start[a + 1] - t.two_steps.start[a]
+            used += 1
+            if used == SESSION:
+                break
+        used = 0
+        for place in range(end - 1, seen - 1, -1):
             a = items[place]
-            if a >= 0:
-                n += t.ease.start[a + 1] - t.ease.start[a]
+            if a < 0 or not t.known[a]:
+                continue
+            n += t.ease.start[a + 1] - t.ease.start[a]
+            used += 1
+            if used == RECENT:
+                break
         most = max(most, n)
     return most
 
