@@ -113,7 +113,12 @@ def past_windows(windows: Any, *, title: str | None = None, width: float | None 
     ax = figure.subplots()
     for number, row in enumerate(windows.itertuples(index=False), start=1):
         half = 1.96 * row.error
-        look = {"fmt": "o", "color": BLUE, "capsize": 3, "label": "observed" if number == 1 else None}
+        look: dict[str, Any] = {
+            "fmt": "o",
+            "color": BLUE,
+            "capsize": 3,
+            "label": "observed" if number == 1 else None,
+        }
         ax.errorbar([number - SHIFT], [row.observed], yerr=[half], **look)
         figure.tip(ax, f"{row.label}: observed {percent(row.observed)}", number - SHIFT, row.observed)
         label = "predicted" if number == 1 else None

@@ -15,8 +15,8 @@ HEADS = ("member", "share", "gain ± error")
 ALONE = ("hits alone", "points that the blend hits more")
 GAIN = (
     "Share: of what distinguishes the items that a user may click next, how much comes from this member. Gain: by "
-    "how much the member lowers the loss on past clicks (in nats), with its standard error. Members that gain nothing "
-    "are left out."
+    "how much the member lowers the loss on past clicks (in nats), with its standard error. Members that gain "
+    "nothing are left out."
 )
 
 
