@@ -3,6 +3,8 @@
 import itertools
 import math
 
+import pandas as pd
+
 from bmcd import plots
 from bmcd.evaluation.backtest import Backtest, Row
 
@@ -59,3 +61,16 @@ def test_labels_of_many_cuts_do_not_cover_each_other():
     boxes = [label.get_window_extent() for label in figure.axes[0].get_xticklabels()]
     assert len(boxes) < 24
     assert all(b.x0 > a.x1 for a, b in itertools.pairwise(boxes))
+
+
+def test_past_windows_show_predicted_beside_observed():
+    windows = pd.DataFrame(
+        {"label": ["2026-05-01", "2026-05-02"], "predicted": 0.4, "observed": 0.35, "error": 0.02}
+    )
+    figure = plots.past_windows(windows)
+    assert [tip.text for tip in figure.tips[:2]] == [
+        "2026-05-01: observed 35.0 %",
+        "2026-05-01: predicted 40.0 %",
+    ]
+    assert figure.axes[0].get_ylim()[0] == 0
+    assert {text.get_text() for text in figure.legends[0].get_texts()} == {"observed", "predicted"}

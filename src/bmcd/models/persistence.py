@@ -313,7 +313,9 @@ def _without_few(arrays: dict[str, NDArray[Any]], clicks: Clicks) -> dict[str, N
     Pairs are left out of sparse matrices, whose entries depend on the users of a pair alone. Entries of dense ones
     depend on everybody who clicked one of both items.
     """
-    n_items, rare = clicks.n_items, is_too_few(clicks.per_item)
+    n_items = clicks.n_items
+    modelled = arrays.get("modelled_", np.arange(n_items))  # some methods learn only about some items
+    rare = is_too_few(clicks.per_item)[modelled]
     kept: dict[str, NDArray[Any]] = {}
     for name, array in arrays.items():
         stem, dot, part = name.rpartition(".")
@@ -325,11 +327,13 @@ def _without_few(arrays: dict[str, NDArray[Any]], clicks: Clicks) -> dict[str, N
             enough = sparse.csr_array(counts.T @ counts >= FEWEST_USERS)
             own = sparse.csr_array(sparse.csr_array(parts, shape=shape).multiply(enough))
             kept |= {f"{stem}.{p}": getattr(own, p) for p in ("data", "indices", "indptr")}
+        elif name == "modelled_":
+            kept[name] = array
         elif not dot:
             kept[name] = array = array.copy()
             least = array.min() if array.size and (array > 0).all() else 0  # some must be positive
             for axis in range(array.ndim):
-                if array.shape[axis] == n_items:
+                if array.shape[axis] == len(modelled):
                     np.moveaxis(array, axis, 0)[rare] = least
     return kept
 
