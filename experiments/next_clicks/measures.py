@@ -67,8 +67,11 @@ def back_test(
     """Fit a method at several past times of a log, and measure it on the clicks that followed each."""
     how = methods(quick=quick)[method]
     clicks = read_log(log)
+    model = how.make()
+    if isinstance(model, bmcd.Blend) and clicks.has_clock:
+        model.refresh = window  # how long each fit of the back-test is in use
     result = bmcd.backtest(
-        how.make(), clicks, cuts=cuts, window=window if clicks.has_clock else None, k=k, horizon=horizon, seed=seed,
+        model, clicks, cuts=cuts, window=window if clicks.has_clock else None, k=k, horizon=horizon, seed=seed,
         fit=how.fit, **IN_A_TASK,
     )  # fmt: skip
     return result.to_dict()

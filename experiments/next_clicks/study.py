@@ -218,7 +218,7 @@ def _log_words(study: NextClicksStudy, about: Result) -> list[str]:
         f"{about['n_users']:,} users, {about['n_items']:,} items, {about['n_clicks']:,} clicks. Every method is "
         f"fitted to the clicks before each of {study.cuts} cuts and recommends {study.k} items for the {asked} at "
         f"a random moment of each user active in the window of {study.window} that follows. Methods that score "
-        f"all pairs take part where there are at most {MOST_ITEMS:,} items.",
+        f"all pairs take part where there are at most {MOST_ITEMS:,} items. Blend has that window as its refresh.",
     ]
 
 
