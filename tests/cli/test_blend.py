@@ -126,6 +126,7 @@ def test_clusters_of_a_blend_without_any_is_one_line(refused, blend):
 def test_a_config_of_a_comparison_may_name_its_file_or_fit_one(run, folder, tmp_path):
     clicks = bmcd.read_clicks(folder / "numbers.csv")
     train, _ = clicks.at_least(4).hold_out(2, seed=0)
+    assert (train.per_item == 0).any()  # which the models of a blend are not asked for
     bmcd.Blend(bmcd.baselines.EASE()).fit(train).save(tmp_path / "b.bmcd")
     clicks.to_frame().to_csv(tmp_path / "clicks.csv", index=False)
     config = {"data": {"file": "clicks.csv", "at_least": 4, "hold_out": 2}, "k": 2}
