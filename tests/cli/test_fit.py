@@ -142,7 +142,7 @@ def test_an_unwritable_place_is_found_out_before_anything_is_read(refused, tmp_p
     (tmp_path / "m.bmcd").mkdir()
     assert "is a folder" in refused("fit", clicks, "-o", tmp_path / "m.bmcd")
     assert "does not exist" in refused(
-        "fit", clicks, "-o", tmp_path / "n.bmcd", "--checkpoint", tmp_path / "no" / "c"
+        "fit", clicks, "-o", tmp_path / "n.bmcd", *BMCD, "--checkpoint", tmp_path / "no" / "c"
     )
     closed = tmp_path / "closed"
     closed.mkdir()
@@ -158,7 +158,7 @@ def test_the_input_is_never_overwritten(run, tmp_path, folder):
     (tmp_path / "link.bmcd").symlink_to(clicks)
     for output in (clicks, tmp_path / "." / "clicks.bmcd", tmp_path / "link.bmcd"):
         assert run("fit", clicks, "-o", output).code == 2
-    assert run("fit", clicks, "-o", tmp_path / "m.bmcd", "--checkpoint", clicks).code == 2
+    assert run("fit", clicks, "-o", tmp_path / "m.bmcd", *BMCD, "--checkpoint", clicks).code == 2
     assert clicks.read_bytes() == before
 
 

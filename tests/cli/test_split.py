@@ -158,7 +158,8 @@ def test_test_clicks_that_no_model_can_know(run, number_model, folder, tmp_path)
     found = run("evaluate", number_model, odd, "--ignore-unknown", "--json")
     assert "2 of 42 test clicks are of 1 users or 1 items that the model does not know: left out" in found.err
     want = run("evaluate", number_model, clean, "--json").json()
-    assert found.json() | {"test": ""} == want | {"test": ""}
+    assert found.json() | {"test": "", "n_new_users": 0} == want | {"test": ""}
+    assert found.json()["n_new_users"] == 1
     odd.write_text("user,item\nnobody,99\n")
     nothing = run("evaluate", number_model, odd, "--ignore-unknown")
     assert (nothing.code, "nothing left to test on" in nothing.err) == (1, True)

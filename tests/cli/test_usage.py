@@ -14,7 +14,8 @@ COMMANDS = [command.callback.__name__ for command in app.registered_commands]
 
 def test_all_commands_are_there():
     assert [
-        *("demo", "simulate", "split", "fit", "recommend", "evaluate", "compare"),
+        *("demo", "simulate", "split", "fit", "recommend", "evaluate", "backtest"),
+        "compare",
         *("report", "clusters", "explain", "serve", "doctor"),
     ] == COMMANDS
 

@@ -183,6 +183,12 @@ def _scores_by_recommending(name: str, model: Any, people: Clicks) -> Floats:
     return np.where(np.isnan(scores), np.nanmin(scores) if len(frame) else 0.0, scores)
 
 
+def fitted_to(clicks: Clicks, items: NDArray[np.int64]) -> Clicks:
+    """Return the clicks that models are fitted to: on the items they are asked for, of users who have some."""
+    inside = on_items(clicks, items)
+    return inside.of_users(np.flatnonzero(inside.per_user > 0))
+
+
 def fit_members(
     models: Mapping[str, Any],
     clicks: Clicks,
@@ -198,8 +204,7 @@ def fit_members(
 
     ``options`` are more arguments of each model's `fit`; a checkpoint is a folder, with a file for each ``part``.
     """
-    inside = on_items(clicks, items)
-    inside = inside.of_users(np.flatnonzero(inside.per_user > 0))
+    inside = fitted_to(clicks, items)
     fitted: dict[str, Any] = {}
     scales: list[Scale | None] = []
     for name, model in models.items():

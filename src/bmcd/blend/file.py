@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bmcd import __version__
-from bmcd.blend.dense import DenseMembers, Scale
+from bmcd.blend.dense import DenseMembers, Scale, fitted_to
 from bmcd.blend.features import MEMBERS, N_TOUCHED, Csr, Settings, Tables
 from bmcd.blend.fitting import Fitted, private
 from bmcd.blend.learning import Layout, PastWindow, Rule, Scaling
@@ -86,11 +86,15 @@ def unpack(header: Mapping[str, Any], arrays: Arrays) -> tuple[Clicks, Fitted, d
     clicks = unpack_clicks(header, arrays)
     n = clicks.n_items
     settings = _settings(header["members"])
-    models = unpack_parts(header, arrays)
     items = np.asarray(arrays["dense/items"])
     if items.dtype != np.int64 or items.ndim != 1 or (np.diff(items) <= 0).any():
         raise ValueError("the items of the models must be increasing numbers")
     _inside(items, n, "the items of the models")
+    models: dict[str, Any] = {}
+    if header["parts"]:
+        asked = fitted_to(clicks, items)  # models were fitted to these clicks, which are not stored again
+        about, own = pack_clicks(asked)
+        models = unpack_parts({**header, **about}, {**arrays, **own})
     scales = tuple(
         _read_scale(below(arrays, f"scales/{number}/")) if f"scales/{number}/score" in arrays else None
         for number in range(len(models))

@@ -575,7 +575,9 @@ def make_rule(
     found: Sequence[tuple[int, int, Any, float]], layout: Layout, scaling: Any, has_outside: bool, n_users: int
 ) -> Rule:
     """Return the rule of what was learnt for each horizon, with weights of features as they are."""
-    weights = np.stack([scaling.to_raw(learnt.w) * factor for _, _, learnt, factor in found])
+    weights = np.stack(
+        [learning.rising(scaling.to_raw(learnt.w) * factor, layout) for _, _, learnt, factor in found]
+    )
     errors = np.stack([_raw_errors(scaling, learnt, factor) for _, _, learnt, factor in found])
     ks, numbers = (np.array([one[i] for one in found], np.int64) for i in (0, 1))
     temper = np.array([one[3] for one in found])

@@ -238,6 +238,20 @@ def start_weights(layout: Layout, scaling: Scaling) -> Floats:
     return scaling.from_raw(raw)
 
 
+def rising(weights: Floats, layout: Layout) -> Floats:
+    """Return weights with which a single score never lowers a rate, so that the order of one model is kept."""
+    if len({member for _, member in layout.names}) > 1 or layout.n_dense or "log probability" in layout.names[0]:
+        return weights
+    out, n = weights.copy(), len(layout.names)
+    ends = [
+        np.array([1.0, length - layout.centre, empty]) for length in (layout.least, layout.most) for empty in (0, 1)
+    ]
+    falls = np.min([out[:n] @ end for end in ends], axis=0) < 0
+    out[:n][falls, 1:] = 0.0
+    out[:n][falls, 0] = np.maximum(out[:n][falls, 0], 1e-6)
+    return out
+
+
 def worth_keeping(
     examples: Examples, layout: Layout, start: Floats, centre: Floats, members: Sequence[str], n_threads: int | None
 ) -> tuple[list[str], dict[str, tuple[float, float]]]:
