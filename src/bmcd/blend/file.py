@@ -109,7 +109,7 @@ def unpack(header: Mapping[str, Any], arrays: Arrays) -> tuple[Clicks, Fitted, d
     gains = {str(name): (float(gain), float(error)) for name, (gain, error) in header["gains"].items()}
     refresh = header["refresh"] if header["refresh"] is None else read_whole_number(header["refresh"], "refresh")
     until = int(header["until"])
-    own = {"refresh": header["settings"]["refresh"], "repeats": bool(header["settings"]["repeats"])}
+    own: dict[str, Any] = {"refresh": header["settings"]["refresh"], "repeats": bool(header["settings"]["repeats"])}
     if own["refresh"] is not None:
         read_duration(own["refresh"], "refresh")
     return clicks, Fitted(settings, tables, rule, windows, gains, refresh, until, dense), own
