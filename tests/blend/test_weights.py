@@ -1,4 +1,4 @@
-"""Weights of a blend: derivatives against a slow dense loss, the minimum, threads, standard errors that are right."""
+"""Weights of a blend: derivatives against a slow dense loss, the minimum, threads, right standard errors."""
 
 import numpy as np
 import pytest
@@ -31,8 +31,8 @@ def some_examples(rng, n=7, *, outside=True, cells=True, ordered=True, length=Tr
     z = np.stack([np.ones(n), rng.normal(size=n), rng.random(n) < 0.3], axis=1) if length else np.ones((n, 1))
     return Examples(
         x, start, rng.integers(0, 2, n), rng.normal(size=(2, n_cells, N_DENSE)).astype(np.float32), mult,
-        rng.normal(size=n), np.array(targets, np.int64), np.concatenate(([0], np.cumsum(counts))), z.astype(float), g,
-        held / g, rng.integers(0, 4, n), rng.integers(0, 3, n), outside,
+        rng.normal(size=n), np.array(targets, np.int64), np.concatenate(([0], np.cumsum(counts))), z.astype(float),
+        g, held / g, rng.integers(0, 4, n), rng.integers(0, 3, n), outside,
     )  # fmt: skip
 
 
