@@ -73,11 +73,7 @@ def test_histories_end_before_their_targets(seed, h, repeats, exactly):
             )
             sessions = clicks.sessions
             assert len({*sessions[running:end].tolist()}) <= 1
-            assert (
-                running == seen
-                or sessions[running - 1] != sessions[min(running, len(sessions) - 1)]
-                or running == end
-            )
+            assert running in (seen, end) or sessions[running - 1] != sessions[min(running, len(sessions) - 1)]
 
 
 @given(seeds, st.integers(1, 4))
@@ -197,7 +193,7 @@ def test_points_are_uniform(rotating_seed):
 
 
 def test_a_second_click_on_a_target_counts_as_outside():
-    frame = pd.DataFrame({"user": [1, 1, 1, 1, 2, 2], "item": list("abba") + ["a", "b"]})
+    frame = pd.DataFrame({"user": [1, 1, 1, 1, 2, 2], "item": [*"abbaab"]})
     clicks = Clicks.from_frame(frame, order="rows")
     cut = Cut(np.zeros(6, bool), np.ones(6, bool), None, "")
     found = moments_in(clicks, cut, 4, 1, 0, True)
