@@ -371,7 +371,7 @@ def test_it_explains(monkeypatch):
     best = model.recommend(1, users=[clicks.users[3]]).iloc[0]
     found = model.explain(best["user"], best["item"], k=1)
     assert found.probability == pytest.approx(best["probability"])
-    assert max(factor for _, factor in found.models) > 1
+    assert max(part.factor for part in found.models) > 1
     assert str(found)
     with pytest.raises(InputError, match="has clicked"):
         model.explain(clicks.users[3], clicks.items[clicks.sequence[clicks.starts[3]]])
