@@ -156,7 +156,7 @@ def dense_prediction(model, history, horizon):
         fit.tables, items, items, of_sessions, np.zeros((clicks.n_items, 0)), fit.settings.repeats
     )
     rule = fit.rule
-    w = rule.at(float(horizon)) @ rule.layout.z(np.array([len(items)]))[0]
+    w = rule.at(float(horizon)) @ rule.layout.z(np.array([fit.tables.known[items].sum()]))[0]
     free = fit.tables.known.copy()
     if not fit.settings.repeats:
         free[items] = False

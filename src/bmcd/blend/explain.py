@@ -80,7 +80,7 @@ def contributions(fitted: Fitted, person: Clicks, histories: NDArray[np.int64], 
     asked = ask(tables, person.sequence, histories, fitted.dense, people)
     whole = tables._replace(head=np.union1d(tables.head, [column]).astype(np.int32))
     rows = rows_of(asked, whole, fitted.settings, rule.layout.columns, 1)
-    z = rule.layout.z(n_running(person.sequence, histories))[0]
+    z = rule.layout.z(n_running(person.sequence, histories, tables.known))[0]
     weights = rule.at(horizon) @ z
     place = np.flatnonzero(rows.item == column)
     parts: dict[str, float] = {}
@@ -152,7 +152,7 @@ def shares_of(
     some = people_of(people, sequence, histories) if fitted.dense.models else None
     asked = ask(fitted.tables, sequence, histories, fitted.dense, some)
     rows = rows_of(asked, fitted.tables, fitted.settings, rule.layout.columns)
-    z = rule.layout.z(n_running(sequence, histories))
+    z = rule.layout.z(n_running(sequence, histories, fitted.tables.known))
     weights = z @ rule.at(k).T
     members = list(dict.fromkeys(member for _, member in rule.layout.names))
     total = dict.fromkeys(members, 0.0)

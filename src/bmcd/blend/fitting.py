@@ -261,7 +261,7 @@ class Work:
 
     def examples(self, blocks: Sequence[Block], settings: Settings) -> tuple[Examples, Layout, Scaling]:
         """Return the moments of blocks, standardised, with the features of the members in the settings."""
-        running = [learning.n_running(b.asked.items, b.asked.histories) for b in blocks]
+        running = [learning.n_running(b.asked.items, b.asked.histories, b.tables.known) for b in blocks]
         layout = layout_of(settings, self.names, np.concatenate(running))
         outside = any(_goes_outside(block) for block in blocks)
         found = learning.examples_of(blocks, layout, settings, outside, self.n_threads)
@@ -452,7 +452,9 @@ def fit_unordered(
         blocks = [
             _random_block(*piece, settings, number, len(turns), n_threads) for number, piece in enumerate(pieces)
         ]
-        running = np.concatenate([learning.n_running(b.asked.items, b.asked.histories) for b in blocks])
+        running = np.concatenate(
+            [learning.n_running(b.asked.items, b.asked.histories, b.tables.known) for b in blocks]
+        )
         layout = layout_of(settings, dense.names, running)
         examples = learning.examples_of(blocks, layout, settings, False, n_threads)
         scaling = learning.scaling_of(examples, layout.n_dense)
@@ -514,7 +516,9 @@ def _default_models(
         models = Models({"EASE": EASE(regularization=value)}, seed, n_threads, progress, {})
         block = _random_block(turn, models.fit(items, turn.train, "try"), settings, 0, 1, n_threads, TRYING_ROWS)
         layout = layout_of(
-            settings, models_names(models), learning.n_running(block.asked.items, block.asked.histories)
+            settings,
+            models_names(models),
+            learning.n_running(block.asked.items, block.asked.histories, block.tables.known),
         )
         examples = learning.examples_of([block], layout, settings, False, n_threads)
         scaling = learning.scaling_of(examples, layout.n_dense)

@@ -97,9 +97,12 @@ class Scaling(NamedTuple):
         return w
 
 
-def n_running(items: NDArray[np.int32], histories: Ints) -> Ints:
-    """Return the number of clicks of each running session."""
-    return np.asarray(histories[:, 2] - histories[:, 1], np.int64)
+def n_running(items: NDArray[np.int32], histories: Ints, known: NDArray[np.bool_]) -> Ints:
+    """Return the number of clicks of each running session on items that are modelled: others tell nothing."""
+    lengths = histories[:, 2] - histories[:, 1]
+    owner = np.repeat(np.arange(len(histories)), lengths)
+    clicked = items[np.arange(len(owner)) + np.repeat(histories[:, 1] - np.cumsum(lengths) + lengths, lengths)]
+    return np.bincount(owner[(clicked >= 0) & known[clicked]], minlength=len(histories)).astype(np.int64)
 
 
 @numba.njit(cache=True, nogil=True)
@@ -135,7 +138,7 @@ def examples_of(
         cells[number, : len(tables.n_cell)] = tables.cells[:, dense]
         mult = np.zeros((moments.n, n_cells), np.float32)
         mult[:, : len(tables.n_cell)] = rows.mult
-        z = layout.z(n_running(block.asked.items, block.asked.histories))
+        z = layout.z(n_running(block.asked.items, block.asked.histories, tables.known))
         parts.append((
             rows.x, np.diff(rows.start), np.full(moments.n, number), mult, np.full(moments.n, tables.outside + 4.0),
             targets, np.diff(moments.target_start), z, block.g, block.phi, moments.user,

@@ -210,7 +210,7 @@ class BlendPredictor(Answers):
         out_outside = np.zeros(n)
         every = np.zeros((0, 0)) if dense is None else dense
         rule = fit.rule
-        w, z = rule.at(float(horizon)), rule.layout.z(n_running(sequence, histories))
+        w, z = rule.at(float(horizon)), rule.layout.z(n_running(sequence, histories, fit.tables.known))
         n_extra = len(fit.dense.names) * len(fit.dense.items)
         block = min(BLOCK, max(1, DENSE_NUMBERS // n_extra)) if n_extra else BLOCK
         with (

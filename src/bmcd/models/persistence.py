@@ -327,7 +327,7 @@ def _without_few(arrays: dict[str, NDArray[Any]], clicks: Clicks) -> dict[str, N
             enough = sparse.csr_array(counts.T @ counts >= FEWEST_USERS)
             own = sparse.csr_array(sparse.csr_array(parts, shape=shape).multiply(enough))
             kept |= {f"{stem}.{p}": getattr(own, p) for p in ("data", "indices", "indptr")}
-        elif name == "modelled_":
+        elif name == "modelled_":  # the numbers of the items it covers
             kept[name] = array
         elif not dot:
             kept[name] = array = array.copy()
