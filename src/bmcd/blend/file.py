@@ -109,7 +109,10 @@ def unpack(header: Mapping[str, Any], arrays: Arrays) -> tuple[Clicks, Fitted, d
     gains = {str(name): (float(gain), float(error)) for name, (gain, error) in header["gains"].items()}
     refresh = header["refresh"] if header["refresh"] is None else read_whole_number(header["refresh"], "refresh")
     until = int(header["until"])
-    parameters: dict[str, Any] = {"refresh": header["settings"]["refresh"], "repeats": bool(header["settings"]["repeats"])}
+    parameters: dict[str, Any] = {
+        "refresh": header["settings"]["refresh"],
+        "repeats": bool(header["settings"]["repeats"]),
+    }
     if parameters["refresh"] is not None:
         read_duration(parameters["refresh"], "refresh")
     return clicks, Fitted(settings, tables, rule, windows, gains, refresh, until, dense), parameters
