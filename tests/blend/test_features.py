@@ -71,7 +71,7 @@ def some_asked(rng, tables, n_users):
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(1, 40), st.integers(0, 12), st.booleans())
-@settings(max_examples=60)
+@settings(max_examples=25)
 def test_sparse_features_are_the_dense_ones(seed, n, n_head, repeats):
     rng = np.random.default_rng(seed)
     tables = some_tables(rng, n, n_head)
@@ -100,7 +100,7 @@ def test_sparse_features_are_the_dense_ones(seed, n, n_head, repeats):
 
 
 @given(st.integers(0, 2**32 - 1))
-@settings(max_examples=10)
+@settings(max_examples=5)
 def test_threads_change_nothing(seed):
     rng = np.random.default_rng(seed)
     tables = some_tables(rng, 20, 3)
