@@ -146,11 +146,7 @@ def hits_of(found, followed):
 
 @pytest.mark.parametrize("k", [1, 3, 10])
 def test_promises_come_true_while_popularity_drifts(drifting, k):
-<<<<<<< HEAD
-    """Within 4.5 standard errors and a hundredth of the list, the error of the race and of log-linear rates."""
-=======
     """Within 4.5 standard errors and a hundredth of the list, for the race and for rates that are log-linear."""
->>>>>>> blendtests
     model, later, _ = drifting
     histories, followed = asked_and_followed(later, k, 3)
     assert {len(history) for history in histories.values()} >= {*range(15)}
