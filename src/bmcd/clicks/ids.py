@@ -289,7 +289,7 @@ def lookalikes(ids: NDArray[Any]) -> list[tuple[str, str]]:
 
 @cache
 def _invisible() -> dict[int, None]:
-    """Return the characters that are not shown, such as zero-width ones and the soft hyphen, for `str.translate`."""
+    """Return a table for `str.translate` that removes what is not shown, such as zero-width characters."""
     formats = (code for code in range(sys.maxunicode + 1) if unicodedata.category(chr(code)) == "Cf")
     return dict.fromkeys([*formats, *VARIANTS])
 
