@@ -145,16 +145,16 @@ class Baseline(BaseEstimator, ABC):  # type: ignore[misc]
         """Return what it has learned without the items that are rare, and without pairs of few users."""
         modelled = getattr(self, "modelled_", np.arange(len(rare)))  # some methods learn only about some items
         counts: Any = (self._clicked.T @ self._clicked)[modelled][:, modelled]
-        enough = sparse.csr_array(counts >= fewest)
+        enough: Any = sparse.csr_array(counts >= fewest)
         kept: dict[str, Any] = {}
         for name in self._learned:
-            value = getattr(self, name)
+            value: Any = getattr(self, name)
             if name.startswith("user_"):
                 kept[name] = value[:0]
             elif name == "modelled_":  # the numbers of the items it covers
                 kept[name] = value
             elif sparse.issparse(value):
-                kept[name] = sparse.csr_array(sparse.csr_array(value).multiply(enough))
+                kept[name] = value.multiply(enough).tocsr()
             elif name in self._of_pairs:
                 kept[name] = np.asarray(enough.multiply(value).toarray())
             else:

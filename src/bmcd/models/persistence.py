@@ -69,7 +69,8 @@ def load(path: str | Path) -> Any:
         return unpack(stored.header, stored.arrays)
     except (ValueError, KeyError, TypeError, IndexError, AttributeError, OverflowError, RecursionError) as error:
         detail = f"{type(error).__name__}: {error}" if isinstance(error, KeyError) else str(error)
-        raise StoreError(f"{path}: is damaged or was not written by bmcd: {detail[:300]}.") from error
+        said = detail[:300].removesuffix(".")
+        raise StoreError(f"{path}: is damaged or was not written by bmcd: {said}.") from error
 
 
 def load_model(path: str | Path) -> Model:
