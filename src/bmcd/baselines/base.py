@@ -154,7 +154,7 @@ class Baseline(BaseEstimator, ABC):  # type: ignore[misc]
             elif name == "modelled_":  # the numbers of the items it covers
                 kept[name] = value
             elif sparse.issparse(value):
-                kept[name] = value.multiply(enough).tocsr()
+                kept[name] = enough.multiply(value).tocsr()
             elif name in self._of_pairs:
                 kept[name] = np.asarray(enough.multiply(value).toarray())
             else:
