@@ -125,8 +125,8 @@ class UserRecommended(Recommended):
     k: int
     horizon: int
     clicked: Ids = Field(
-        description="What the user has clicked, in the clicks the model was fitted to: the latest last, if they have "
-        "an order."
+        description="What the user has clicked, in the clicks the model was fitted to; in click order, the latest "
+        "last, if they have one."
     )
 
 
