@@ -603,7 +603,8 @@ class Clicks:
 def _chosen(places: ArrayLike, number: int) -> NDArray[np.int64]:
     """Return the places chosen by numbers, which may be none, or by truth values."""
     own = np.asarray(places)
-    return np.arange(number)[own if own.size else own.astype(np.int64)]
+    chosen: NDArray[np.int64] = np.arange(number)[own if own.size else own.astype(np.int64)]
+    return chosen
 
 
 def check_columns(names: Mapping[str, str | None], titles: Any) -> None:
