@@ -198,6 +198,8 @@ class Clicks:
             item_codes, items = renumbered(item_codes, items, times)
             found, twice = in_time(user_codes, item_codes, len(users), items, times, own_sessions)
             history = (f"{twice:,} rows that repeat a click at the same time counted once",) if twice else ()
+        if found.sessions is not None:  # numbered as in the log, so that the order of the rows does not matter
+            found = found._replace(sessions=session_numbers(found, SESSION_GAP))
         clicks = cls(users, items, *found, order=order, history=history)
         return replace(clicks, n_repeated=n - clicks.n_clicks)
 
