@@ -243,7 +243,10 @@ def fit(
     elif checkpoint is not None:
         kept = check_output(checkpoint, (checkpoint.suffix.lower(),), [*inputs, output])
 
+    import numpy as np
+
     import bmcd
+    from bmcd.clicks.ids import id_ranks
     from bmcd.clicks.times import read_duration
 
     if refresh is not None:
@@ -254,6 +257,8 @@ def fit(
         most_clicked,
         at_least,
     )
+    if no_clicks:  # the order in which items were first clicked begins with the clicks of the first user
+        data = data.of_items(np.argsort(id_ranks(data.items)))
     if not as_json:
         say(f"{clicks}:", style="bold")
         say(data.summary())
