@@ -210,7 +210,7 @@ def test_a_probability_is_named_after_its_item_and_user(rotating_seed):
     assert name in said.text
     assert f"The chains disagree on the {name} (means by chain: 0.50" in said.advice[0]
     assert name in table(draws, clicks).index
-    nobody = dataclasses.replace(clicks, users=clicks.users[:0], matrix=clicks.matrix[:0])
+    nobody = clicks.of_users(np.arange(0))
     assert f"probability of 'A{item}' for user number {user + 1}" in verdict(draws, nobody).text
 
 
