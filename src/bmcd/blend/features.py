@@ -315,28 +315,12 @@ def _weights_of(upper):
     return out
 
 
-def enough_users(events: Events, fewest: int, gaps: int = 5) -> set[int]:
-    """Return the pairs of items a, b, as a * n_items + b, that so many users clicked near each other."""
-    n, parts = events.n_items, []
-    for gap in range(1, gaps + 1):
-        if len(events.item) <= gap:
-            break
-        same = events.session[gap:] == events.session[:-gap]
-        a, b, user = events.item[:-gap][same], events.item[gap:][same], events.user[gap:][same]
-        for first, second in ((a, b), (b, a)):
-            parts.append(np.stack([first.astype(np.int64) * n + second, user], axis=1))
-    if not parts:
-        return set()
-    pairs = np.unique(np.concatenate(parts), axis=0)[:, 0]
-    found, counts = np.unique(pairs, return_counts=True)
-    return set(found[counts >= fewest].tolist())
-
-
-def only(counts: Csr, pairs: set[int]) -> Csr:
-    """Return only the entries of these pairs; totals are those of what is left."""
+def only(counts: Csr, pairs: Any) -> Csr:
+    """Return only the entries of these pairs, a CSR array; totals are those of what is left."""
     n = len(counts.total)
     rows = np.repeat(np.arange(n), np.diff(counts.start))
-    kept = np.isin(rows * n + counts.item, np.fromiter(pairs, np.int64, len(pairs)))
+    pair_rows = np.repeat(np.arange(n), np.diff(pairs.indptr))
+    kept = np.isin(rows * n + counts.item, pair_rows * n + pairs.indices)
     start = np.concatenate(([0], np.cumsum(np.bincount(rows[kept], minlength=n)))).astype(np.int64)
     total = np.bincount(rows[kept], np.maximum(counts.value[kept], 0), n).astype(np.float32)
     return Csr(start, counts.item[kept], counts.value[kept], total)

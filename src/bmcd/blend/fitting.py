@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bmcd.baselines.counting import Events, events_of
+from bmcd.baselines.counting import Events, events_of, pairs_of_many
 from bmcd.baselines.session_knn import SessionKNN
 from bmcd.blend import learning
 from bmcd.blend.dense import DenseMembers, fit_members, people_of, trimmed
@@ -24,7 +24,6 @@ from bmcd.blend.features import (
     count,
     dense_names,
     ease_of,
-    enough_users,
     near_of,
     only,
 )
@@ -554,7 +553,7 @@ def private(clicks: Clicks, fitted: Fitted, fewest: int = 5) -> Fitted:
     asked_of = fitted.dense.items if fitted.dense.models else None
     members = tuple(name for name in settings.members if name != "SessionKNN")
     tables = count(events, settings._replace(members=members), math.exp(fitted.tables.outside), None, asked_of)
-    apart = enough_users(events, fewest)
+    apart = pairs_of_many(events, fewest, both=True)
     follows, follows_recent, goes_with = (
         only(counts, apart) for counts in (tables.follows, tables.follows_recent, tables.goes_with)
     )
