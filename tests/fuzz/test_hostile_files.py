@@ -3,9 +3,7 @@
 import csv
 import gzip
 import io
-import os
 import random
-import secrets
 import time
 import zlib
 from collections.abc import Callable, Iterator
@@ -299,9 +297,10 @@ def check(path: Path, kind: str, data: bytes) -> bool:
     return clicks is not None
 
 
+@pytest.mark.chance(0)
 @pytest.mark.parametrize("batch", range(BATCHES))
-def test_hostile_files(batch: int, tmp_path: Path, deep: bool) -> None:
-    seed = int(os.environ.get("BMCD_SEED") or secrets.randbits(32))
+def test_hostile_files(batch: int, tmp_path: Path, deep: bool, rotating_seed: int) -> None:
+    seed = rotating_seed
     number = (FILES_DEEP if deep else FILES) // BATCHES
     read = 0
     for n in range(number):

@@ -14,6 +14,8 @@ from bmcd.sampling.probed import probed_pairs
 from bmcd.sampling.run import Plan
 from bmcd.sampling.schema import Problem
 
+pytestmark = pytest.mark.chance(1e-4)
+
 N_ITEMS = 4
 
 

@@ -490,6 +490,7 @@ def test_rank_counts_of_one_draw():
     assert total.tolist() == [[[1, 0, 0, 0], [0, 1, 1, 1]], [[1, 1, 0, 0], [1, 1, 1, 1]]]
 
 
+@pytest.mark.chance(0)
 @pytest.mark.parametrize(("name", "thin"), [("exact", 1), ("paper", 1), ("paper", 10)])
 def test_the_samplers_themselves_resume_and_share_threads(tmp_path, name, thin, rotating_seed):
     clicks = np.random.default_rng(rotating_seed).random((15, 6)) < 0.4
