@@ -13,8 +13,6 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.base import BaseEstimator
-from sklearn.exceptions import NotFittedError
 
 import bmcd.system.compiling  # noqa: F401  (must stand before the first kernel)
 from bmcd.clicks.histories import clicks_of_histories
@@ -23,6 +21,7 @@ from bmcd.clicks.log import Clicks
 from bmcd.errors import InputError
 from bmcd.models.persistence import save
 from bmcd.prediction.top_k import TIE, Lists, check_k, clicked_mask, recommendation_frame
+from bmcd.system.estimator import BaseEstimator, not_fitted
 
 Floats = NDArray[np.float64]
 Matrix: TypeAlias = "sparse.csr_array[Any]"  # in quotes: before SciPy 1.14 it takes no parameters when it runs
@@ -34,7 +33,7 @@ POPULARITY = "popularity"
 """The number of users who clicked each item, in files without clicks, which breaks ties."""
 
 
-class Baseline(BaseEstimator, ABC):  # type: ignore[misc]
+class Baseline(BaseEstimator, ABC):
     """A method that gives every user a score for every item; a new one needs only `_learn` and `_scores_of`.
 
     A method that uses the order of clicks overrides `_scores_for` instead of `_scores_of`.
@@ -323,7 +322,7 @@ class Baseline(BaseEstimator, ABC):  # type: ignore[misc]
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "clicks_"):
-            raise NotFittedError(f"this {type(self).__name__} is not fitted yet: call fit(clicks) first.")
+            raise not_fitted(self)
 
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:  # the name is scikit-learn's
         text: str = super().__repr__(N_CHAR_MAX)
