@@ -158,6 +158,16 @@ class RulesReport(NamedTuple):
         return {**self._asdict(), "rules": list(self.rules), "price": self.price, "price_per_user": per_user}
 
 
+def joined(reports: list[RulesReport]) -> RulesReport:
+    """Return what rules did to all users of several reports."""
+    sums = {name: sum(getattr(one, name) for one in reports) for name in SUMMED}
+    mean = sum(one.n_groups * one.n_users for one in reports) / max(sums["n_users"], 1)
+    return reports[0]._replace(**sums, n_groups=mean)
+
+
+SUMMED = ("plain", "kept", "n_users", "n_changed", "n_unkept")
+
+
 def read_rules(rules: Rules, table: ItemTable | None, k: int, allowed: Bools) -> ReadRules:
     """Return rules as numbers, or an error that says why no list of k allowed items can keep them."""
     given = (rules,) if isinstance(rules, ListRules) else tuple(rules)
