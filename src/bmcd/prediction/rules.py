@@ -330,7 +330,7 @@ def _with_more(
         full.items[rows] = more.items
         for name in own.values:
             full.values[name][rows] = more.values[name]
-        own = _merged(own, full, value)
+        own = merged(own, full, value)
 
     # Items that a floor forces into the list cost no certainty about the others.
     for g in np.flatnonzero(rules.floor > 0).tolist():
@@ -360,7 +360,7 @@ def _with_more(
     return Lists(items, values), places, lacking
 
 
-def _merged(one: Lists, other: Lists, value: str) -> Lists:
+def merged(one: Lists, other: Lists, value: str) -> Lists:
     """Return the items of both, each once, the highest value first."""
     items = np.concatenate([one.items, other.items], axis=1)
     values = {name: np.concatenate([of, other.values[name]], axis=1) for name, of in one.values.items()}
