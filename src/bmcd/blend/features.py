@@ -241,13 +241,12 @@ def _popularity(events: Events, settings: Settings) -> tuple[NDArray[np.float32]
     return np.stack(logs, axis=1).astype(np.float32), share.astype(np.float32), n_plain
 
 
-def head_of(tables: Tables, size: int) -> NDArray[np.int32]:
-    """Return a larger head: that many items of each popularity, or all that are modelled if they are few."""
+def head_of(tables: Tables, size: int, among: NDArray[np.bool_] | None = None) -> NDArray[np.int32]:
+    """Return a larger head: that many items of each popularity (among some), or all modelled if they are few."""
     if not tables.n_dense:
         return tables.head
-    return np.union1d(tables.head, _head(tables.popularity[:, : tables.n_plain], tables.known, size)).astype(
-        np.int32
-    )
+    known = tables.known if among is None else tables.known & among
+    return np.union1d(tables.head, _head(tables.popularity[:, : tables.n_plain], known, size)).astype(np.int32)
 
 
 def _head(plain: NDArray[np.float32], known: NDArray[np.bool_], size: int) -> NDArray[np.int32]:
