@@ -252,7 +252,10 @@ class ServedModel:
     def _clicked_by(self, own: Any) -> list[Id]:
         clicks = self.model.clicks_
         (row,) = clicks.rows_of([own])
-        return [self._ids[column] for column in sorted(clicks.matrix[[row]].indices.tolist())]
+        if clicks.order is None:
+            return [self._ids[column] for column in sorted(clicks.matrix[[row]].indices.tolist())]
+        latest_first = clicks.sequence[clicks.starts[row] : clicks.starts[row + 1]][::-1].tolist()
+        return [self._ids[column] for column in dict.fromkeys(latest_first)][::-1]
 
     def _rows(self, lists: Lists, least: float | None, groups: bool = False) -> list[list[dict[str, Any]]]:
         probability, mcse = lists.values["probability"].tolist(), lists.values["mcse"].tolist()
