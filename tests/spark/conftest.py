@@ -12,7 +12,7 @@ from bmcd.baselines.spark_session import spark_session
 SETTINGS = {
     "spark.sql.shuffle.partitions": "4",
     "spark.task.maxFailures": "2",  # each one costs the start of a Python worker
-    "spark.executor.memory": "512m",
+    "spark.executor.memory": "1024m",
     "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
 }
 
@@ -34,7 +34,7 @@ def spark(spark_home):
         patch.setenv("SPARK_HOME", str(spark_home))
         # Java's quick compiler is all that tiny data need.
         patch.setenv("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
-        yield spark_session(2, needed_by="the tests", master="local-cluster[2,1,512]", settings=SETTINGS)
+        yield spark_session(2, needed_by="the tests", master="local-cluster[2,1,1024]", settings=SETTINGS)
 
 
 @pytest.fixture(scope="session")
