@@ -13,6 +13,7 @@ SETTINGS = {
     "spark.sql.shuffle.partitions": "4",
     "spark.task.maxFailures": "2",  # each one costs the start of a Python worker
     "spark.executor.memory": "1024m",
+    "spark.executorEnv.PYTHONPATH": str(Path(bmcd.__file__).parents[1]),  # the code under test
     "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
 }
 

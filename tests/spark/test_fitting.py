@@ -4,9 +4,11 @@ import os
 import signal
 import threading
 import time
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 import bmcd
@@ -21,6 +23,11 @@ pytestmark = pytest.mark.xdist_group("spark")  # one session for all of them
 TABLES = ("popularity", "share", "known", "head", "cell", "n_cell", "cells")
 COUNTS = ("follows", "follows_recent", "two_steps", "goes_with", "ease")
 HOUR = 3_600_000_000
+
+
+def sent(spark, frame):
+    """A pandas frame as a frame of Spark, by way of Arrow."""
+    return spark.createDataFrame(pa.Table.from_pandas(frame, preserve_index=False))
 
 
 def frame_of(n_users, n_items, days, seed, mean_clicks=8.0):
@@ -73,7 +80,7 @@ def local(log):
 @pytest.fixture(scope="module")
 def fitted(spark, log):
     """Fitted in Spark to rows in random order, every user in several of seven partitions, two of them empty."""
-    rows = spark.createDataFrame(log.sample(frac=1.0, random_state=3)).repartition(5)
+    rows = sent(spark, log.sample(frac=1.0, random_state=3)).repartition(5)
     rows = rows.union(rows.where("user < 0").repartition(2))
     return bmcd.spark.fit(rows, bmcd.Blend(refresh="3h"), seed=2)
 
@@ -98,9 +105,15 @@ def test_it_recommends_as_the_local_model_does_and_can_be_saved(fitted, local, t
 
 def executors_of(context):
     """The processes of the executors of a local cluster."""
-    listed = os.popen("ps -eo pid,args").read().splitlines()
-    own = [line for line in listed if "CoarseGrainedExecutorBackend" in line and context.applicationId in line]
-    return [int(line.split()[0]) for line in own]
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            words = path.read_bytes().decode(errors="replace").split("\0")
+        except OSError:  # it has ended meanwhile
+            continue
+        if any("CoarseGrainedExecutorBackend" in word for word in words) and context.applicationId in words:
+            found.append(int(path.parent.name))
+    return found
 
 
 def test_other_partitions_and_a_lost_executor_change_nothing(spark, log, local):
@@ -109,7 +122,7 @@ def test_other_partitions_and_a_lost_executor_change_nothing(spark, log, local):
     text = log.assign(user="u" + log["user"].astype(str), item="i" + log["item"].astype(str))
     text["time"] = pd.to_datetime(text["time"], unit="s", utc=True)
     want = bmcd.Blend(refresh="3h").fit(text, seed=2)
-    rows = spark.createDataFrame(pd.concat([text.iloc[::-1], text.iloc[:500]])).repartition(3)
+    rows = sent(spark, pd.concat([text.iloc[::-1], text.iloc[:500]])).repartition(3)
     before = executors_of(context)
     assert len(before) == 2
     killed = threading.Timer(8.0, os.kill, (before[0], signal.SIGKILL))
@@ -129,7 +142,7 @@ def test_other_partitions_and_a_lost_executor_change_nothing(spark, log, local):
 )
 def test_other_logs_and_settings(spark, seed, options):
     log = frame_of(1_500, 300, 4, seed=seed)
-    rows = spark.createDataFrame(log).repartition(2)
+    rows = sent(spark, log).repartition(2)
     assert_same(bmcd.spark.fit(rows, bmcd.Blend(**options), seed=seed), bmcd.Blend(**options).fit(log, seed=seed))
 
 
@@ -143,7 +156,7 @@ def test_more_users_than_moments_are_sampled_alike(spark, monkeypatch):
         monkeypatch.setattr(module, "BUDGET", small)
         monkeypatch.setattr(module, "DECIDING", 120)
     log = frame_of(3_000, 60, 2, seed=9)
-    rows = spark.createDataFrame(log).repartition(3)
+    rows = sent(spark, log).repartition(3)
     with_work = SparkLog(rows, "user", "item", "time")
     work = SparkWork(with_work, 6 * HOUR, False, 4, None, False)
     with_work.close()
@@ -169,8 +182,8 @@ def test_recommendations_follow_the_order_of_the_clicks(spark, fitted, log, tmp_
     fitted.save(tmp_path / "model.bmcd")
     some = log[log["user"] < 40]
     want = bmcd.load(tmp_path / "model.bmcd").recommend_for(bmcd.Clicks.from_frame(some), 3)
-    rows = spark.createDataFrame(some.sample(frac=1.0, random_state=1)).repartition(4)
-    found = bmcd.spark.recommend(rows, tmp_path / "model.bmcd", 3, partitions=3).toPandas()
+    rows = sent(spark, some.sample(frac=1.0, random_state=1)).repartition(4)
+    found = bmcd.spark.recommend(rows, tmp_path / "model.bmcd", 3, partitions=3).toArrow().to_pandas()
     columns = ["user", "rank"]
     found, want = (one.sort_values(columns, ignore_index=True) for one in (found, want))
     assert found[["user", "item", "rank"]].to_numpy().tolist() == want[["user", "item", "rank"]].to_numpy().tolist()
@@ -182,7 +195,7 @@ def test_recommendations_follow_the_order_of_the_clicks(spark, fitted, log, tmp_
 @pytest.mark.parametrize("kind", ["bigint", "double", "timestamp", "timestamp_ntz"])
 def test_times_of_every_type_are_read_alike(spark, kind):
     log = pd.DataFrame({"user": [1, 1, 2, 2], "item": [5, 6, 5, 7], "time": [1.6e9, 1.6e9 + 60, 1.6e9, 1.6e9 + 1]})
-    rows = spark.createDataFrame(log)
+    rows = sent(spark, log)
     if kind == "timestamp_ntz":
         rows = rows.selectExpr("user", "item", "cast(from_unixtime(cast(time as bigint)) as timestamp) as time")
         zone = spark.conf.get("spark.sql.session.timeZone")

@@ -193,6 +193,8 @@ class CountsAtCuts:
     def __init__(self, log: SparkLog, settings: Settings, ends: Sequence[int], hours: Sequence[float]) -> None:
         self.log, self.settings, self.ends, self.hours = log, settings, list(ends), list(hours)
         self._done: dict[str, Any] = {}
+        self.latest: tuple[int, dict[str, NDArray[Any]]] = (-1, {})
+        """The cut whose pairs the driver has, and these."""
 
     def at(self, cut: int) -> CutCounts:
         """Return the counts before one cut."""
@@ -402,18 +404,23 @@ class CutCounts:
         return found
 
     def _largest(self, kind: str) -> tuple[Any, Floats]:
-        from pyspark.sql import functions as f
-
-        rows = self.counts.once("pairs").where((f.col("cut") == self.cut) & (f.col(kind) > 0))
-        rows = rows.where(f.col(f"rank_{kind}") <= KEPT).select("row", "column", kind, f"total_{kind}")
-        table = rows.toArrow()
-        row, column, value, total = (table.column(name).to_numpy() for name in table.column_names)
-        n = self.n_items
-        found: Any = sparse.coo_array((value.astype(np.float32), (row, column)), shape=(n, n)).tocsr()
+        if self.counts.latest[0] != self.cut:
+            self.counts.latest = (self.cut, self._collected())
+        columns, n = self.counts.latest[1], self.n_items
+        own = (columns[kind] > 0) & (columns[f"rank_{kind}"] <= KEPT)
+        row, column, value = (columns[name][own] for name in ("row", "column", kind))
+        found: Any = sparse.coo_array((value, (row, column)), shape=(n, n)).tocsr()
         found.sort_indices()
         totals = np.zeros(n)
-        totals[row] = total
+        totals[row] = columns[f"total_{kind}"][own]
         return found, totals
+
+    def _collected(self) -> dict[str, NDArray[Any]]:
+        """Return the pairs of this cut that are among the largest of their row, as columns."""
+        from pyspark.sql import functions as f
+
+        table = self.counts.once("pairs").where(f.col("cut") == self.cut).drop("cut").toArrow()
+        return {name: table.column(name).to_numpy() for name in table.column_names}
 
 
 def _decay(half_life: float) -> Any:
