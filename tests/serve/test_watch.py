@@ -138,7 +138,7 @@ def test_a_file_written_in_place_is_taken_when_it_is_whole(quick, watched, files
 
 @pytest.mark.parametrize("n_kills", [5, pytest.param(100, marks=pytest.mark.deep)])
 def test_kill_9_while_the_file_is_written_and_watched(quick, watched, files, n_kills, tmp_path):
-    """Whatever moment the writer is killed at, the service answers with one of the two models, and without pause."""
+    """Whenever the writer is killed, the service answers with one of the two models, and without pause."""
     service = quick(watched, "--quiet")
     known = {hash_of(files["tastes"]), hash_of(files["blend"])}
     with Load(service, callers=2) as load, service.client() as client:
@@ -170,7 +170,7 @@ def resident(client):
 
 @pytest.mark.parametrize("n_reloads", [60, pytest.param(1_000, marks=pytest.mark.deep)])
 def test_reloads_do_not_make_memory_grow(quick, watched, files, n_reloads):
-    """A service keeps one model, or two while it loads: after many reloads it has what it had after the first few."""
+    """A service keeps one model, or two while it loads: memory after many reloads is that after the first few."""
     service = quick(watched, "--quiet", "--slots", "1")
     with service.client() as client:
         sizes = []

@@ -1,4 +1,4 @@
-"""bmcd.spark.fit gives the model that Blend.fit gives on the same log, whatever the partitions and lost executors."""
+"""bmcd.spark.fit gives the model of Blend.fit on the same log, whatever the partitions and lost executors."""
 
 import os
 import signal
@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 import bmcd
+from bmcd.blend.features import COUNTS
 from bmcd.blend.moments import user_hash, xxhash64
 from bmcd.errors import ClicksError, InputError, InputTypeError
 from bmcd.simulation import simulate_log
@@ -21,7 +22,6 @@ from bmcd.spark.fitting import SparkWork, _user_hash
 pytestmark = pytest.mark.xdist_group("spark")  # one session for all of them
 
 TABLES = ("popularity", "share", "known", "head", "cell", "n_cell", "cells")
-COUNTS = ("follows", "follows_recent", "two_steps", "goes_with", "ease")
 HOUR = 3_600_000_000
 
 

@@ -71,6 +71,17 @@ def fit(
     title_item_column: Annotated[
         str | None, typer.Option(rich_help_panel=DATA, help="The column of items in the file with the titles.")
     ] = None,
+    items: Annotated[
+        Path | None,
+        typer.Option(
+            rich_help_panel=DATA,
+            help="A file about the items: item, and columns of groups (section, genre), link, image, date.",
+        ),
+    ] = None,
+    groups: Annotated[
+        str | None,
+        typer.Option(rich_help_panel=DATA, help="The columns of --items with the groups, such as section,source."),
+    ] = None,
     layout: Layout = USUAL,
     text_ids: TextIds = False,
     last: Annotated[
@@ -244,7 +255,7 @@ def fit(
     counted = None if count_k is None else _whole_numbers(count_k)
     before = _earlier_model(start, model, parts)
     # A blend takes the place of the one it began with; a sampled model may resume, and needs what it began with.
-    inputs = [Path(clicks), titles, None if model is ModelName.blend else before]
+    inputs = [Path(clicks), titles, items, None if model is ModelName.blend else before]
     target = check_output(output, MODELS, but_not=inputs)
     kept = target.with_name(target.name + ".checkpoint")
     if checkpoint is not None and model is ModelName.blend and checkpoint.is_dir():
@@ -262,6 +273,8 @@ def fit(
             except InputError as error:
                 raise typer.BadParameter(str(error)) from error
     own: dict[str, Any] = {"title_column": title_column} if titles is None else {"title": title_column}
+    if items is not None:
+        own |= {"items": items, "groups": None if groups is None else [one.strip() for one in groups.split(",")]}
     earlier = None if before is None else _loaded(before, model)
     data = _read(clicks, layout, titles, **own, title_item=title_item_column, text_ids=text_ids)
     if last is not None or isinstance(earlier, bmcd.Blend):

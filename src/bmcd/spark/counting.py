@@ -12,7 +12,16 @@ from scipy import sparse
 
 from bmcd.baselines.counting import HOUR
 from bmcd.baselines.session_knn import MOST_KEPT, SessionKNN
-from bmcd.blend.features import KEPT, MEMORY, NEAR, Settings, longest_memory, most_counted, typical_volumes
+from bmcd.blend.features import (
+    FAR,
+    MEMORY,
+    NEAR,
+    Settings,
+    kept_of,
+    longest_memory,
+    most_counted,
+    typical_volumes,
+)
 from bmcd.blend.moments import SPREAD_OVER
 from bmcd.clicks.ids import id_ranks, objects
 from bmcd.clicks.times import SESSION_GAP, BadTimeError, to_clock
@@ -87,19 +96,20 @@ class SparkLog:
         self.session = frame.sparkSession
         self._kept: list[Any] = []
         try:
-            self.clicks = self._keep(with_times(frame, user, item, time_column))
+            self.clicks = self.keep(with_times(frame, user, item, time_column))
             found = self.clicks.agg(f.count("*").alias("n"), f.min("t").alias("low"), f.max("t").alias("high"))
             self.n, low, high = found.collect()[0]
             if not self.n:
                 raise ClicksError("there are no rows, so there are no clicks to fit.")
             self.begin, self.end = int(low), int(high) + 1
             self.items = self._number_items()
-            self.events = self._keep(self._ordered())
+            self.events = self.keep(self._ordered())
         except BaseException:
             self.close()
             raise
 
-    def _keep(self, frame: Any) -> Any:
+    def keep(self, frame: Any) -> Any:
+        """Let the executors keep a frame until `close`."""
         self._kept.append(frame.persist())
         return frame
 
@@ -262,30 +272,35 @@ class CountsAtCuts:
             f.pow(f.lit(0.5 ** (1.0 / MEMORY)), newer).alias("memory"),
         )  # fmt: skip
         inside = Window.partitionBy("cut", "user", "session").orderBy("place")
-        before = inside.rowsBetween(-NEAR, -1)
+        before = inside.rowsBetween(-FAR, -1)
         seen = f.collect_list(f.struct("place", "number", "t", "memory")).over(before)
         rows = rows.withColumn("seen", seen).withColumn("earlier", f.explode("seen")).drop("seen")
         rows = rows.where((f.col("earlier.number") != f.col("number")) & (f.col("earlier.t") != f.col("t")))
-        gap = f.col("place") - f.col("earlier.place")
+        gap, none = f.col("place") - f.col("earlier.place"), f.lit(0.0)
+        near = gap <= NEAR
         there = f.struct(
             f.col("earlier.number").alias("row"), f.col("number").alias("column"),
-            f.when(gap == 1, f.col("weight")).otherwise(0.0).alias("one"), (f.col("weight") / gap).alias("several"),
-            f.col("earlier.memory").alias("together"),
+            f.when(gap == 1, f.col("weight")).otherwise(none).alias("one"),
+            f.when(near, f.col("weight") / gap).otherwise(none).alias("several"), f.col("weight").alias("far"),
+            f.when(near, f.col("earlier.memory")).otherwise(none).alias("together"),
         )  # fmt: skip
         back = f.struct(
-            f.col("number").alias("row"), f.col("earlier.number").alias("column"), f.lit(0.0).alias("one"),
-            f.lit(0.0).alias("several"), f.col("memory").alias("together"),
+            f.col("number").alias("row"), f.col("earlier.number").alias("column"), none.alias("one"),
+            none.alias("several"), none.alias("far"), f.col("memory").alias("together"),
         )  # fmt: skip
-        rows = rows.select("cut", f.inline(f.array(there, back))).groupBy("cut", "row", "column")
-        kinds = ("one", "several", "together")
+        both = f.when(near, f.array(there, back)).otherwise(f.array(there))
+        rows = rows.select("cut", f.inline(both)).groupBy("cut", "row", "column")
+        kinds = ("one", "several", "far", "together")
         counts = rows.agg(*[f.sum(kind).cast("float").alias(kind) for kind in kinds])
         by_row = Window.partitionBy("cut", "row")
         ranks = [
             f.row_number().over(by_row.orderBy(f.col(kind).desc(), "column")).alias(f"rank_{kind}") for kind in kinds
         ]
         totals = [f.sum(f.col(kind).cast("double")).over(by_row).alias(f"total_{kind}") for kind in kinds]
-        largest = f.greatest(*[f.when(f.col(kind) > 0, KEPT + 1 - f.col(f"rank_{kind}")) for kind in kinds])
-        return self.log._keep(counts.select("*", *ranks, *totals).where(largest > 0))
+        kept, wanted = kept_of(self.log.n_items), f.lit(False)
+        for kind in kinds:
+            wanted |= (f.col(kind) > 0) & (f.col(f"rank_{kind}") <= kept)
+        return self.log.keep(counts.select("*", *ranks, *totals).where(wanted))
 
     def _newer_than_cuts(self) -> Any:
         """Return how many clicks on each item came after each cut."""
@@ -385,10 +400,10 @@ class CutCounts:
         found = self.counts.once("popularity")[self.cut]
         return found["counts"], typical_volumes(settings, found["n"], found["oldest"])
 
-    def following(self, settings: Settings, gaps: int) -> tuple[Any, Floats]:
+    def following(self, settings: Settings, gaps: int, *, fading: bool = True) -> tuple[Any, Floats]:
         """Return what follows what at up to so many clicks: the largest counts of each item, and the sums of all."""
-        kinds = {1: "one", NEAR: "several"}
-        return self._largest(kinds[gaps])
+        kinds = {(1, True): "one", (NEAR, True): "several", (FAR, False): "far"}
+        return self._largest(kinds[gaps, fading])
 
     def together(self, settings: Settings) -> tuple[Any, Floats]:
         """Return what lately occurred together, in the same form."""
@@ -407,7 +422,7 @@ class CutCounts:
         if self.counts.latest[0] != self.cut:
             self.counts.latest = (self.cut, self._collected())
         columns, n = self.counts.latest[1], self.n_items
-        own = (columns[kind] > 0) & (columns[f"rank_{kind}"] <= KEPT)
+        own = (columns[kind] > 0) & (columns[f"rank_{kind}"] <= kept_of(n))
         row, column, value = (columns[name][own] for name in ("row", "column", kind))
         found: Any = sparse.coo_array((value, (row, column)), shape=(n, n)).tocsr()
         found.sort_indices()

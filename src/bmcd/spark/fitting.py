@@ -6,7 +6,6 @@ import math
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone
 
 from bmcd.blend.blend import Blend
 from bmcd.blend.features import MEMBERS
@@ -28,6 +27,7 @@ from bmcd.errors import InputError, InputTypeError
 from bmcd.models.persistence import without_users
 from bmcd.spark.counting import CountsAtCuts, SparkLog
 from bmcd.spark.frames import check_frame, without_pandas_warning
+from bmcd.system.estimator import clone
 from bmcd.system.text import shown
 
 
@@ -169,7 +169,7 @@ class SparkWork(Work):
             "user",
             f.explode(f.filter(windows, lambda w: (t >= w["begin"]) & (t < w["begin"] + f.lit(length)))).alias("of"),
         )
-        rows = log._keep(rows.groupBy(f.col("of.cut").alias("cut"), "user").agg(f.count("*").alias("n_new")))
+        rows = log.keep(rows.groupBy(f.col("of.cut").alias("cut"), "user").agg(f.count("*").alias("n_new")))
         counts = [f.count(f.when(f.col("n_new") >= h, 1)).alias(str(h)) for h in LADDER]
         eligible = [dict.fromkeys(LADDER, 0) for _ in self.begins]
         for row in rows.groupBy("cut").agg(*counts).collect():
