@@ -25,7 +25,7 @@ DAY = read_duration("1d", "day")
 
 
 def begins(times: Any, days: int, window: str, each: int) -> list[Any]:
-    """Return the times at which windows with clicks begin, on a grid of windows that ends with the log."""
+    """Return the times at which windows with clicks begin; windows follow each other and end with the log."""
     length, end = read_duration(window, "window"), int(times.max()) + 1
     number = days * DAY // length
     back = np.unique((end - 1 - times[times >= end - number * length]) // length)[::-1]
@@ -40,7 +40,7 @@ def measure(clicks: bmcd.Clicks, days: int, windows: list[str], each: int, k: in
     for window in windows:
         before = resource.getrusage(resource.RUSAGE_SELF)
         tested = bmcd.backtest(
-            bmcd.Blend(refresh=window), clicks, cuts=begins(times, days, window, each), window=window, k=k, horizon=1,
+            bmcd.Blend(refresh=window), clicks, begins(times, days, window, each), window=window, k=k, horizon=1,
             progress=False,
         )  # fmt: skip
         after, row = resource.getrusage(resource.RUSAGE_SELF), tested.row()

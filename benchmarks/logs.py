@@ -4,10 +4,10 @@
     python benchmarks/logs.py log clicks.parquet         # one log: read, fit, ten items for everybody
     python benchmarks/logs.py spark clicks.parquet       # the same fit in Spark, local[2], 4 GB
 
-Logs are those of `bmcd simulate --model log`: a long tail of items that come and go, sessions, repeated clicks. Each
-step is a process of its own, run as people run it, so that its CPU seconds and its peak memory are its own: reading
-alone, `bmcd fit --refresh 1d` (reading included), `bmcd recommend -o lists.parquet` for every user. Of each kind one
-size grows fourfold, twice, while the others stay; the exponent is the slope of log(CPU seconds) against log(size),
+Logs are those of `bmcd simulate --model log`: a long tail of items that come and go, sessions, repeated clicks.
+Each step is a process of its own, run as people run it, so that CPU seconds and peak memory are its own: reading
+alone, `bmcd fit --refresh 1d` (reading included), `bmcd recommend -o lists.parquet` for every user. Of users, items
+and clicks per user one grows fourfold, twice, while the others stay; the exponent is the slope of log(CPU seconds) against log(size),
 after the seconds that an empty run takes are taken away.
 """
 
@@ -59,7 +59,9 @@ def steps(clicks: Path, folder: Path, refresh: str = "1d") -> dict[str, dict[str
     return {
         "read": run("-c", READ, str(clicks)),
         "fit": run("-m", "bmcd", "fit", str(clicks), "-o", str(model), "--refresh", refresh, "--quiet"),
-        "recommend": run("-m", "bmcd", "recommend", str(model), "-k", "10", "-o", str(folder / "lists.parquet"), "--quiet"),
+        "recommend": run(
+            "-m", "bmcd", "recommend", str(model), "-k", "10", "-o", str(folder / "lists.parquet"), "--quiet"
+        ),
     }
 
 

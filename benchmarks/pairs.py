@@ -34,7 +34,7 @@ ROUNDS, EXPONENT = 12, 1.0
 
 
 def simulated(n_users: int = 6_000, n_items: int = 3_700, mean: int = 133, seed: int = 0) -> bmcd.Clicks:
-    """Return pairs like those of film ratings: 12 latent factors, popular items, 20 to hundreds of items per user."""
+    """Return pairs like those of film ratings: 12 latent factors, popular items, 20 items per user or more."""
     rng = np.random.default_rng(seed)
     popularity = rng.normal(0.0, 1.5, n_items)
     taste, kind = rng.normal(0.0, 0.5, (n_users, 12)), rng.normal(0.0, 1.0, (n_items, 12))
@@ -45,7 +45,9 @@ def simulated(n_users: int = 6_000, n_items: int = 3_700, mean: int = 133, seed:
         columns.append(np.argpartition(-keys, number[user])[: number[user]])
         rows.append(np.full(number[user], user))
     pairs = (np.concatenate(rows), np.concatenate(columns))
-    return bmcd.Clicks.from_matrix(sparse.csr_array((np.ones(len(pairs[0]), bool), pairs), shape=(n_users, n_items)))
+    return bmcd.Clicks.from_matrix(
+        sparse.csr_array((np.ones(len(pairs[0]), bool), pairs), shape=(n_users, n_items))
+    )
 
 
 def read_pairs(given: argparse.Namespace) -> bmcd.Clicks:
@@ -71,7 +73,9 @@ def split(clicks: bmcd.Clicks, seed: int) -> tuple[Any, Any, Any]:
     part = np.where(place < np.round(0.8 * n), 0, np.where(place < np.round(0.9 * n), 1, 2))
     pairs = user, matrix.indices[order]
     return tuple(
-        sparse.csr_array((np.ones((part == p).sum(), bool), (pairs[0][part == p], pairs[1][part == p])), matrix.shape)
+        sparse.csr_array(
+            (np.ones((part == p).sum(), bool), (pairs[0][part == p], pairs[1][part == p])), matrix.shape
+        )
         for p in range(3)
     )
 

@@ -1,6 +1,6 @@
 """Session files by the protocol of published comparisons: the next item from the session so far, P@20 and MRR@20.
 
-    python benchmarks/sessions.py train.txt test.txt        # a line per session: item numbers between blanks or commas
+    python benchmarks/sessions.py train.txt test.txt        # a line per session: item numbers
     python benchmarks/sessions.py train.pickle test.pickle  # lists of item numbers
     python benchmarks/sessions.py --simulate
 

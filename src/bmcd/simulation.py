@@ -1,4 +1,4 @@
-"""Simulate clicks: the paper's study, rankings of which only the top is shown; and large logs with times, in parts."""
+"""Simulate clicks: the paper's study, where only the top of a ranking is shown, and large logs with times."""
 
 from __future__ import annotations
 
@@ -187,12 +187,12 @@ SPREAD, PAUSE, LONGEST = 6.0, 90.0, 40
 def simulate_log(
     n_users: int, n_items: int, *, mean_clicks: float = 20.0, days: int = 30, seed: int = 0
 ) -> Iterator[dict[str, NDArray[np.int64]]]:
-    """Simulate a log with times, hour by hour: the columns user, item and time (seconds since 1970) of each hour.
+    """Simulate a log with times, hour by hour: columns user, item and time (seconds since 1970) of each hour.
 
     Items appear at random times, are popular to very different degrees, and lose popularity with a half-life of
-    their own, from hours to months. Users come at very different rates, mostly in the evening, for sessions in which
-    the next click often goes to an item that appeared about the same time, now and then back to an earlier one, and
-    otherwise to what is popular in that hour. Nothing larger than the users, the items and one hour is in memory.
+    their own, from hours to months. Users come at very different rates, mostly in the evening, for sessions in
+    which the next click often goes to an item that appeared about the same time, now and then back to an earlier
+    one, and otherwise to what is popular in that hour. Nothing larger than the users, the items and one hour is in memory.
 
     >>> hours = list(simulate_log(1000, 200, mean_clicks=10.0, days=2, seed=1))
     >>> len(hours), bool(8_000 < sum(len(hour["item"]) for hour in hours) < 12_000)

@@ -55,7 +55,9 @@ def test_no_step_allocates_more_than_a_multiple_of_the_log(peaks, step):
     found, (few, many) = peaks
     small, large = found[step]
     multiple = (large - small) / ((many - few) * ROW)
-    assert multiple < STEPS[step][1], f"{step}: {multiple:.1f} times the log, {small / 1e6:.0f} to {large / 1e6:.0f} MB"
+    assert multiple < STEPS[step][1], (
+        f"{step}: {multiple:.1f} times the log, {small / 1e6:.0f} to {large / 1e6:.0f} MB"
+    )
 
 
 def test_the_measure_sees_an_allocation():

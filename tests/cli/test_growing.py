@@ -113,7 +113,9 @@ def now(days):
         (lambda log: shifted(log, [-1], 30 * 86_400), ("--start",), "A clock has jumped"),
     ],
 )
-def test_a_log_that_cannot_be_relied_on_is_refused_and_the_old_model_stays(refused, model, log, change, options, said):
+def test_a_log_that_cannot_be_relied_on_is_refused_and_the_old_model_stays(
+    refused, model, log, change, options, said
+):
     options = [*options, model] if options[-1] == "--start" else options
     command = again(model, change(log), *options)
     kept = hash_of(model)

@@ -7,11 +7,12 @@ import signal
 import subprocess
 import sys
 import time
+from itertools import pairwise
 
 import pytest
+from tests.serve.test_faults import ONE, Load, put, wait_until
 
 from bmcd.serve.served_model import ServedModel, hash_of, state_of
-from tests.serve.test_faults import ONE, Load, put, wait_until
 
 # A service that looks at its file far more often than once a second, so that tests need not wait.
 QUICK = (
@@ -81,8 +82,7 @@ def test_a_new_file_is_taken_by_itself_under_load(quick, watched, files):
 
 def reloads_of(load):
     """Count how often the answering model changed, as one caller after another saw it."""
-    models = [model for _, model in load.answers]
-    return sum(one != two for one, two in zip(models, models[1:], strict=False))
+    return sum(one != two for one, two in pairwise(model for _, model in load.answers))
 
 
 def test_at_its_usual_pace_it_takes_seconds(start, watched, files):

@@ -172,7 +172,7 @@ def _csr(matrix: Any, total: NDArray[Any]) -> Csr:
 
 
 class EventCounts:
-    """What members count of the clicks before a cut, counted here and now; `bmcd.spark` counts the same elsewhere."""
+    """What members count of the clicks before a cut, counted here; `bmcd.spark` counts the same elsewhere."""
 
     def __init__(self, events: Events) -> None:
         self.events, self.n_items = events, events.n_items
@@ -199,7 +199,7 @@ class EventCounts:
         return counts, volumes
 
     def following(self, settings: Settings, gaps: int, *, fading: bool = True) -> tuple[Any, Floats]:
-        """Return what follows what at up to so many clicks: the largest counts of each item, and the sums of all.
+        """Return what follows what at up to so many clicks: the largest counts of a row, and the sums of all.
 
         With ``fading`` clicks further apart count less.
         """
@@ -220,7 +220,7 @@ class EventCounts:
         """Return the most clicked items, and the number of sessions that have each two of them."""
         events = self.events.within(settings.window)
         n = events.n_items
-        counts = np.bincount(events.item, decay_weights(events, settings.fading), n)
+        counts = np.bincount(events.item, decay_weights(events, settings.fading), n).astype(np.float64)
         top = most_counted(counts, settings.most_clicked)
         column = np.full(n, -1, np.int64)
         column[top] = np.arange(len(top))
@@ -263,7 +263,8 @@ def count(source: Any, settings: Settings, outside_share: float, asked_of: Ints 
     ``asked_of`` are the items that members are asked for which score densely; they are candidates for everybody.
     """
     n = source.n_items
-    popularity, share, n_plain = _popularity(*source.popularity(settings), settings)
+    counts, volumes = source.popularity(settings)
+    popularity, share, n_plain = _popularity(counts, volumes, settings)
     known = source.seen()
     if "Trending" in settings.members:
         head = _head(popularity[:, :n_plain], known, settings.head)
@@ -287,7 +288,8 @@ def count(source: Any, settings: Settings, outside_share: float, asked_of: Ints 
     if "RecentCooccurrence" in on:
         goes_with = _csr(*source.together(settings))
     if "EASE" in on:
-        ease = ease_of(*source.gram(settings), settings.regularization, n)
+        top, gram = source.gram(settings)
+        ease = ease_of(top, gram, settings.regularization, n)
     sessions = source.sessions(settings) if "SessionKNN" in on else None
     outside = math.log(max(outside_share, 1e-4))
     return Tables(
@@ -349,7 +351,7 @@ def _cells(
 
 
 def ease_of(top: Ints, gram: Floats, regularization: float, n: int) -> Csr:
-    """Return the largest weights of EASE on the most clicked items, from how often each two were clicked together."""
+    """Return the largest weights of EASE on the most clicked items, from how often pairs were clicked together."""
     from scipy import linalg
 
     gram = np.array(gram, order="F")

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bmcd.baselines.counting import Events, events_of, pairs_of_many
+from bmcd.baselines.counting import events_of, pairs_of_many
 from bmcd.blend import learning
 from bmcd.blend.dense import DenseMembers, fit_members, people_of, trimmed
 from bmcd.blend.features import (
@@ -240,13 +240,13 @@ class Work:
             raise InputError(NOTHING_FOLLOWS)
         if "EASE" not in self.settings.members:
             return {}
-        gram = self.counts_before(self.cuts[last]).gram(self.settings)
+        top, gram = self.counts_before(self.cuts[last]).gram(self.settings)
         best, least = self.settings.regularization, math.inf
         alone = self.settings._replace(members=("Trending", "EASE"))
         eases = {}
         few = [block._replace(tables=block.tables) for block in blocks if block.tables is table] or blocks[-1:]
         for value in REGULARIZATIONS:
-            eases[value] = ease_of(*gram, value, table.n_items)
+            eases[value] = ease_of(top, gram, value, table.n_items)
             tried = [block._replace(tables=table._replace(ease=eases[value])) for block in few]
             examples, layout, scaling = self.examples(tried, alone)
             centre = learning.start_weights(layout, scaling)

@@ -24,6 +24,7 @@ from bmcd.cli.fitted import (
     set_aside,
     tell_fitted,
 )
+from bmcd.cli.growing import latest
 from bmcd.cli.log_files import (
     DATA,
     USUAL,
@@ -35,7 +36,6 @@ from bmcd.cli.log_files import (
     narrowed,
     with_layout,
 )
-from bmcd.cli.growing import latest
 from bmcd.cli.names import Distance, ModelName, PartName, RankScale, SamplerName, Start
 from bmcd.cli.output import MODELS, check_output, complain, plain, print_json, say
 from bmcd.errors import BmcdError, FitWarning, InputError, Interrupted

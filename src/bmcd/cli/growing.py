@@ -1,4 +1,4 @@
-"""`bmcd fit --last --start`: the last hours of a growing log, if it is the log it was and its clock can be right."""
+"""`bmcd fit --last --start`: the last hours of a growing log, if nothing is missing and its clock can be right."""
 
 from __future__ import annotations
 
@@ -30,7 +30,9 @@ def latest(clicks: Clicks, name: str, last: str | None, start: Any, start_path: 
     again and again, so what does not belong to such a log ends with an error, and the model in use stays.
     """
     if last is not None and not clicks.has_clock:
-        said = f"{name}: --last {last} needs points in time, and this log has none. Name the column of the times with "
+        said = (
+            f"{name}: --last {last} needs points in time, and this log has none. Name the column of the times with "
+        )
         raise ClicksError(Message(said, Option("time_column", "..."), "."))
     if clicks.has_clock:
         _check_clock(clicks, name, datetime.now(UTC))
@@ -42,8 +44,8 @@ def latest(clicks: Clicks, name: str, last: str | None, start: Any, start_path: 
     if len(found.sequence) < FEWEST_CLICKS or found.n_users < 2:
         raise ClicksError(
             f"{name}: the last {last} before the last click ({as_text(_times(clicks).max())}) have "
-            f"{len(found.sequence):,} of {len(clicks.sequence):,} clicks, by {found.n_users:,} users: too few to fit "
-            "to. Use a longer --last, and check that the log is still being written."
+            f"{len(found.sequence):,} of {len(clicks.sequence):,} clicks, by {found.n_users:,} users: too few to "
+            "fit to. Use a longer --last, and check that the log is still being written."
         )
     return found
 

@@ -38,7 +38,8 @@ def serve(
     host: Annotated[str, typer.Option(help="Listen on this address; 0.0.0.0 is for all.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one.")] = 8000,
     watch: Annotated[
-        bool, typer.Option("--watch", help="Load the file again whenever it changes; a bad file keeps the old model.")
+        bool,
+        typer.Option("--watch", help="Load the file again whenever it changes; a bad file keeps the old model."),
     ] = False,
     key_file: Annotated[
         Path | None,
@@ -90,7 +91,8 @@ def serve(
 ) -> None:
     """Serve a model over HTTP: POST /v1/recommend for machines, a page for editors at /, the addresses at /docs.
 
-    SIGHUP, POST /v1/reload or, with --watch, a change of the file loads it again; the old model stays if that fails.
+    SIGHUP, POST /v1/reload or, with --watch, a change of the file loads it again; the old model stays if that
+    fails.
     docs/serving.md has more.
     """
     with _hangup_noted() as reload_wanted:

@@ -30,8 +30,8 @@ def simulate(
     model: Annotated[
         SimulatedModel,
         typer.Option(
-            help="bmcd: one cluster per user, as in the paper's study; tastes: several tastes; log: a large log with times, "
-            "sessions, repeated clicks, and items that come and go."
+            help="bmcd: one cluster per user, as in the paper's study; tastes: several tastes; log: a large log "
+            "with times, sessions, repeated clicks, and items that come and go."
         ),
     ] = SimulatedModel.bmcd,
     tastes: Annotated[
@@ -55,7 +55,8 @@ def simulate(
         ),
     ] = None,
     mean_clicks: Annotated[
-        float | None, typer.Option(help="Mean number of clicks of a user, about. By default 5; tastes: 10; log: 20.")
+        float | None,
+        typer.Option(help="Mean number of clicks of a user, about. By default 5; tastes: 10; log: 20."),
     ] = None,
     days: Annotated[
         int | None, typer.Option(min=1, help="How many days the log covers (--model log). By default 30.")

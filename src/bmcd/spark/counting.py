@@ -1,4 +1,4 @@
-"""What the members of a blend count, as SQL aggregations over a frame of clicks: the same numbers as on one machine."""
+"""What the members of a blend count, as SQL aggregations over a frame of clicks: the numbers of one machine."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def with_times(frame: Any, user: str, item: str, time_column: str) -> Any:
 
 
 def _micro_of_numbers(frame: Any, name: str, column: Any) -> Any:
-    """Return numbers as microseconds: they are seconds, ms, us or ns since 1970 by their size, all of one unit."""
+    """Return numbers as microseconds: seconds, ms, us or ns since 1970 by their size, all of one unit."""
     from pyspark.sql import functions as f
 
     ends = frame.agg(f.min(column).alias("low"), f.max(column).alias("high")).collect()[0]
@@ -71,8 +71,8 @@ def _micro_of_numbers(frame: Any, name: str, column: Any) -> Any:
         raise ClicksError(f"column {name}: {error.reason}") from None
     if found.dtype.kind != "M":
         raise ClicksError(
-            f"column {name}: times such as {ends['low']} are no points in time. On Spark a blend needs seconds, ms, "
-            "us or ns since 1970, or timestamps."
+            f"column {name}: times such as {ends['low']} are no points in time. On Spark a blend needs seconds, "
+            "ms, us or ns since 1970, or timestamps."
         )
     largest = abs(float(ends["high"]))
     if isinstance(ends["low"], float):
@@ -145,7 +145,7 @@ class SparkLog:
         return f.broadcast(self.session.createDataFrame(pa.table(columns)))
 
     def _ordered(self) -> Any:
-        """Return the clicks user by user: place, session, whether first on the item, and later clicks on the item."""
+        """Return the clicks of each user: place, session, whether first on the item, newer clicks on the item."""
         from pyspark.sql import Window
         from pyspark.sql import functions as f
 
@@ -198,7 +198,7 @@ class SparkLog:
 
 
 class CountsAtCuts:
-    """Counts of everything before each of some cuts; all cuts are counted in one job, when the first is asked for."""
+    """Counts of everything before some cuts; all cuts are counted in one job, when the first is asked for."""
 
     def __init__(self, log: SparkLog, settings: Settings, ends: Sequence[int], hours: Sequence[float]) -> None:
         self.log, self.settings, self.ends, self.hours = log, settings, list(ends), list(hours)
@@ -236,7 +236,7 @@ class CountsAtCuts:
         return rows.withColumn("cut", f.col("of.cut")).withColumn("age", old - f.col("of.hours")).drop("of")
 
     def _popularity(self) -> list[dict[str, Any]]:
-        """Return, for each cut: the decayed counts of each half-life, clicks and the oldest age, and counts of EASE."""
+        """Return, for each cut: counts of each half-life, clicks and the oldest age, and the counts of EASE."""
         from pyspark.sql import functions as f
 
         own = self.settings
@@ -294,7 +294,8 @@ class CountsAtCuts:
         counts = rows.agg(*[f.sum(kind).cast("float").alias(kind) for kind in kinds])
         by_row = Window.partitionBy("cut", "row")
         ranks = [
-            f.row_number().over(by_row.orderBy(f.col(kind).desc(), "column")).alias(f"rank_{kind}") for kind in kinds
+            f.row_number().over(by_row.orderBy(f.col(kind).desc(), "column")).alias(f"rank_{kind}")
+            for kind in kinds
         ]
         totals = [f.sum(f.col(kind).cast("double")).over(by_row).alias(f"total_{kind}") for kind in kinds]
         kept, wanted = kept_of(self.log.n_items), f.lit(False)
@@ -321,7 +322,9 @@ class CountsAtCuts:
         key = ("cut", "user", "session")
         rows = self._exploded(self.settings.window).select(*key, "user_first", "number", "t", "place")
         last = f.max("t").over(Window.partitionBy(*key)).alias("last")
-        rows = rows.select("*", last).groupBy(*key, "user_first", "last", "number").agg(f.max("place").alias("place"))
+        rows = (
+            rows.select("*", last).groupBy(*key, "user_first", "last", "number").agg(f.max("place").alias("place"))
+        )
         here = Window.partitionBy(*key)
         rows = rows.withColumn("rank", f.row_number().over(here.orderBy(f.col("place").desc())))
         rows = rows.where(f.col("rank") <= MOST_KEPT).withColumn("length", f.max("rank").over(here))
@@ -340,10 +343,10 @@ class CountsAtCuts:
         columns["user"] = ranks[codes.indices.to_numpy()] if len(ids) else np.zeros(0, np.int64)
         for cut in range(len(self.ends)):
             own = {name: values[columns["cut"] == cut] for name, values in columns.items()}
-            order = np.lexsort([own[name] for name in ("rank", "session", "user", "user_first", "last")])
-            own = {name: values[order] for name, values in own.items()}
+            by = np.lexsort([own[name] for name in ("rank", "session", "user", "user_first", "last")])
+            own = {name: values[by] for name, values in own.items()}
             begins = np.flatnonzero(own["rank"] == 1)
-            starts = np.concatenate((begins, [len(order)])).astype(np.int64)
+            starts = np.concatenate((begins, [len(by)])).astype(np.int64)
             found.append(_session_arrays(starts, own["number"].astype(np.int32), self.log.n_items))
         return found
 
@@ -393,7 +396,7 @@ class CutCounts:
 
     def seen(self) -> NDArray[np.bool_]:
         """Return which items were clicked."""
-        return self.counts.log.first_click < self.counts.ends[self.cut]
+        return np.asarray(self.counts.log.first_click < self.counts.ends[self.cut])
 
     def popularity(self, settings: Settings) -> tuple[list[Floats], list[float]]:
         """Return the counts of each popularity, and how many clicks are typical of each."""
@@ -401,7 +404,7 @@ class CutCounts:
         return found["counts"], typical_volumes(settings, found["n"], found["oldest"])
 
     def following(self, settings: Settings, gaps: int, *, fading: bool = True) -> tuple[Any, Floats]:
-        """Return what follows what at up to so many clicks: the largest counts of each item, and the sums of all."""
+        """Return what follows what at up to so many clicks: the largest counts of a row, and the sums of all."""
         kinds = {(1, True): "one", (NEAR, True): "several", (FAR, False): "far"}
         return self._largest(kinds[gaps, fading])
 

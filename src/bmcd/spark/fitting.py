@@ -1,4 +1,4 @@
-"""fit: a blend of the clicks in a Spark frame, counted in the caller's session; weights are learnt on the driver."""
+"""fit: a blend of the clicks in a Spark frame, counted in its session; weights are learnt on the driver."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 
 from bmcd.blend.blend import Blend
 from bmcd.blend.features import MEMBERS
+from bmcd.blend.file import pack
 from bmcd.blend.fitting import Work, fitted_by, make_settings
 from bmcd.blend.learning import BUDGET, DECIDING, LADDER
 from bmcd.blend.moments import (
@@ -27,7 +28,6 @@ from bmcd.errors import InputError, InputTypeError
 from bmcd.models.persistence import without_users
 from bmcd.spark.counting import CountsAtCuts, SparkLog
 from bmcd.spark.frames import check_frame, without_pandas_warning
-from bmcd.system.estimator import clone
 from bmcd.system.text import shown
 
 
@@ -75,7 +75,7 @@ def fit(
     check_frame(frame, user, item, "bmcd.spark.fit")
     if not isinstance(model, Blend):
         raise InputTypeError(
-            f"bmcd.spark.fit fits bmcd.Blend, not {shown(model)}: fit others to a sample of the users on one machine."
+            f"bmcd.spark.fit fits bmcd.Blend, not {shown(model)}: fit others on one machine, to a sample."
         )
     if model.models is not None:
         raise InputError(
@@ -95,10 +95,10 @@ def fit(
             fitted = fitted_by(work)
         finally:
             log.close()
-    found: Blend = clone(model)
     known = without_users(work.clicks)
-    found._learn(known if titles is None else known.with_titles(titles), fitted)
-    return found
+    known = known if titles is None else known.with_titles(titles)
+    settings = {"refresh": model.refresh, "repeats": bool(model.repeats)}
+    return Blend.restored(*pack(known, fitted, settings, with_users=False))
 
 
 class SparkWork(Work):
@@ -123,7 +123,10 @@ class SparkWork(Work):
         times = self.clicks.times.view(np.int64)  # type: ignore[union-attr]
         self.cuts = [
             Cut(
-                times < begin, (times >= begin) & (times < begin + length), hours_back(begin, log.end), label_of(begin)
+                times < begin,
+                (times >= begin) & (times < begin + length),
+                hours_back(begin, log.end),
+                label_of(begin),
             )
             for begin in self.begins
         ]
@@ -167,7 +170,9 @@ class SparkWork(Work):
         t = f.col("t")
         rows = new.select(
             "user",
-            f.explode(f.filter(windows, lambda w: (t >= w["begin"]) & (t < w["begin"] + f.lit(length)))).alias("of"),
+            f.explode(f.filter(windows, lambda w: (t >= w["begin"]) & (t < w["begin"] + f.lit(length)))).alias(
+                "of"
+            ),
         )
         rows = log.keep(rows.groupBy(f.col("of.cut").alias("cut"), "user").agg(f.count("*").alias("n_new")))
         counts = [f.count(f.when(f.col("n_new") >= h, 1)).alias(str(h)) for h in LADDER]
@@ -204,8 +209,8 @@ def clicks_of(log: SparkLog, chosen: Any) -> Clicks:
     table = log.of_users(chosen)
     if not table.num_rows:
         raise InputError(
-            "there are no next clicks to learn from: no user clicked a new item after the cut. Use a longer log, or "
-            f"a longer refresh than {duration_text(log.end - log.begin)}."
+            "there are no next clicks to learn from: no user clicked a new item after the cut. Use a longer log, "
+            f"or a longer refresh than {duration_text(log.end - log.begin)}."
         )
     codes = table.column("user").combine_chunks().dictionary_encode()
     values = codes.dictionary.to_pylist()
@@ -222,4 +227,3 @@ def clicks_of(log: SparkLog, chosen: Any) -> Clicks:
     sequence = table.column("number").to_numpy()[by].astype(np.int32)
     times = table.column("t").to_numpy()[by].astype(np.int64).view("datetime64[us]")
     return Clicks(ids[order], log.items, starts, sequence, times, order="time")
-

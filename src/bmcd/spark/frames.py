@@ -60,7 +60,7 @@ def one_row_a_user(frame: Any, user: str, item: str, partitions: int | None) -> 
 
 
 def one_history_a_user(clicks: Any, partitions: int | None) -> Any:
-    """Return user, items and times, in the order of time and then of the items, of a frame with user, item and t."""
+    """Return user, items and times, in order of time and then of the items, of a frame with user, item and t."""
     from pyspark.sql import functions
 
     number = partitions or int(clicks.sparkSession.conf.get("spark.sql.shuffle.partitions"))

@@ -35,7 +35,8 @@ def recommend(
 
     Its columns are user, item, title (if the model has titles), rank, probability and mcse, as `recommend_for` of
     the model gives them for the same clicks, to the last digit, whatever the partitions. Nothing runs before the
-    frame is used, but for a question to the workers, once in a session, whether they have the packages. It runs in the session of ``frame``, whose workers need bmcd.
+    frame is used, but for a question to the workers, once in a session, whether they have the packages.
+    It runs in the session of ``frame``, whose workers need bmcd.
 
     Parameters
     ----------
