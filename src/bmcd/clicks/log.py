@@ -549,6 +549,18 @@ class Clicks:
         """
         return splitting.split_at(self, time, k, repeats)
 
+    def last(self, duration: str) -> Clicks:
+        """Return the clicks of the last hours or days, back from the last click, such as "72h"; needs a clock.
+
+        Users without clicks in that time are left out. All items stay, so that old items in histories are known.
+
+        >>> import pandas as pd
+        >>> frame = pd.DataFrame({"user": [1, 2, 2], "item": list("abc"), "time": [1.1e9, 1.2e9, 1.2e9 + 60]})
+        >>> Clicks.from_frame(frame).last("1h").history
+        ('kept the last 1h: 2 of 3 clicks, 1 users',)
+        """
+        return splitting.last(self, duration)
+
     def split_users(self, share: float = 0.8) -> tuple[Clicks, Clicks]:
         """Split an ordered log into earlier users and later users, by their first click; all items stay.
 
