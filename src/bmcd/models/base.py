@@ -338,18 +338,21 @@ class ProbabilityModel(BaseEstimator, ABC):  # type: ignore[misc]
         horizon: int | None = None,
         confidence: float | None = 0.95,
         min_kept: int = 30,
+        finite_sample: bool = False,
         **options: Any,
     ) -> float:
         """Return the smallest `min_probability` with which what is kept has at least the wanted hit rate.
 
         It does so with this confidence for other users like those of ``test``, although it is chosen on these: see
-        `bmcd.prediction.cutoffs.sure_cutoff_for`. With confidence None the hit rate is only that on these data, and
+        `bmcd.prediction.cutoffs.sure_cutoff_for`. By default that rests on a bootstrap over users, with ``finite_sample``
+        on a bound that holds for any number of them. With confidence None the hit rate is only that on these data, and
         a little lower on others. If no cut-off will do, an error says what can be promised.
         """
         probability, hit, user = self._hits(test, k, horizon, options)
         if confidence is None:
             return cutoff_for(probability, hit, hit_rate, min_kept=min_kept)
-        return sure_cutoff_for(probability, hit, user, hit_rate, confidence=confidence, min_kept=min_kept)
+        how: Any = {"confidence": confidence, "min_kept": min_kept, "finite_sample": finite_sample}
+        return sure_cutoff_for(probability, hit, user, hit_rate, **how)
 
     @property
     def converged_(self) -> bool:
