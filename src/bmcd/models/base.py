@@ -13,6 +13,7 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
 from bmcd.clicks.histories import clicks_of_histories
+from bmcd.clicks.ids import id_ranks
 from bmcd.clicks.item_table import Filter, allowed_items
 from bmcd.clicks.log import Clicks
 from bmcd.clusters.summary import ClusterSummaries
@@ -214,6 +215,47 @@ class ProbabilityModel(BaseEstimator, ABC):  # type: ignore[misc]
         """Return which items may be recommended, by ids and by groups of the item table; None for all."""
         clicks = self.check_fitted().clicks_
         return allowed_items(clicks.items, clicks.items_table, items, only, never)
+
+    def similar(
+        self,
+        item: Any,
+        k: int = 10,
+        items: Iterable[Any] | None = None,
+        *,
+        only: Filter | None = None,
+        never: Filter | None = None,
+        n_threads: int | None = None,
+    ) -> Frame:
+        """Return the k items that a click on this item says most about: "who clicked this goes on to".
+
+        A frame with the columns item, title (if there are any), rank, probability (of being the very next click of a
+        visitor who has clicked only this item), lift (that over the probability for a visitor who has clicked nothing
+        yet), and gain, probability x log(lift), by which they are ranked: it favours neither popular nor rare items.
+        Only items with a lift above 1 are similar, so there may be fewer than k. ``items``, ``only`` and ``never`` are those of `recommend`.
+
+        >>> import bmcd
+        >>> model = bmcd.BMCD(2).fit(bmcd.simulate(n_users=100, seed=1).clicks, draws=10, warmup=10, chains=2)
+        >>> found = model.similar(3, k=4)
+        >>> found.columns.tolist(), (found["lift"] > 1).all()
+        (['item', 'rank', 'probability', 'lift', 'gain'], np.True_)
+        """
+        import narwhals as nw
+
+        clicks, k = self.check_fitted().clicks_, check_k(k)
+        (column,) = clicks.columns_of([item], "Similar items are known of items of the model.")
+        allowed = self.allowed(items, only, never)
+        after, before = self.law_of_next_click(clicks_of_histories([[item], []], clicks), n_threads=n_threads)[0]
+        there = (after > before) & (before > 0) & (np.arange(clicks.n_items) != column)
+        there &= True if allowed is None else allowed
+        lift = np.divide(after, before, out=np.ones_like(after), where=there)
+        gain = np.where(there, after * np.log(lift), -np.inf)
+        order = np.lexsort((id_ranks(clicks.items), -gain))[:k]
+        best = order[there[order]]
+        data: dict[str, Any] = {"item": clicks.items[best].tolist()}
+        if clicks.titles is not None:
+            data["title"] = clicks.titles[best].tolist()
+        data |= {"rank": np.arange(1, len(best) + 1), "probability": after[best], "lift": lift[best]}
+        return nw.from_dict(data | {"gain": gain[best]}, backend=clicks.library).to_native()
 
     def probabilities(
         self,
