@@ -12,6 +12,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
@@ -24,6 +25,7 @@ from bmcd.errors import BmcdError, InputError, StoreError, UnknownIdError
 from bmcd.models.persistence import Model, load_model, sampled_models
 from bmcd.prediction.rules import ListRules, RulesReport, joined
 from bmcd.prediction.top_k import Lists
+from bmcd.reporting.card import html_card, make_card
 from bmcd.serve.messages import Id
 from bmcd.serve.slots import stop_if_unwanted
 from bmcd.system.files import json_ready
@@ -171,6 +173,15 @@ class ServedModel:
             answer["parts"] = {name: explained(part) for name, part in parts if own[0] in part.clicks_.items}
         return {"model": self.hash, **answer}
 
+    def similar(self, item: Id, k: int, only: Filter | None, never: Filter | None) -> dict[str, Any]:
+        """Return the items that a click on this one says most about."""
+        own = self._items.known([item])
+        if not own:
+            raise UnknownIdError(f"the model does not know item {shown(item)}. Search for items: GET /v1/items.")
+        found = nw.from_native(self.model.similar(own[0], k, only=only, never=never, n_threads=1)).rows(named=True)
+        rows = [{**json_ready(row), "item": _json_id(row["item"])} for row in found]
+        return {"model": self.hash, "item": _json_id(own[0]), "k": k, "similar": rows}
+
     def items(self, wanted: str, limit: int) -> dict[str, Any]:
         """Return items whose title or id has this text: first those that start with it, the most clicked first."""
         text = wanted.casefold().strip()
@@ -193,6 +204,16 @@ class ServedModel:
         except InputError:
             return None
         return {"model": self.hash, "clusters": [json_ready(one) | {"title": one.title} for one in summaries]}
+
+    @cached_property
+    def card(self) -> dict[str, Any]:
+        """The model card."""
+        return {"model": self.hash, **make_card(self.model, self.hash).to_dict()}
+
+    @cached_property
+    def card_page(self) -> str:
+        """The model card, as a page in the style of the service."""
+        return html_card(self.model, self.hash, "../page/page.css")
 
     @cached_property
     def about(self) -> dict[str, Any]:
@@ -230,7 +251,7 @@ class ServedModel:
             self.explain(item, WARM_K, clicked=first)
         if self.holds_clicks:
             self.recommend_to_user(self.model.clicks_.users[0], WARM_K)
-        _ = self.about, self.clusters
+        _ = self.about, self.clusters, self.card
 
     def example_items(self) -> list[Id]:
         """Return ids of the items most clicked, for examples that work."""
