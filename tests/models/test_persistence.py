@@ -354,6 +354,7 @@ def test_a_model_of_few_users_is_not_saved_without_clicks(tmp_path):
 # Files nobody wants.
 
 
+@pytest.mark.chance(0)
 def test_every_kind_of_damage_is_a_store_error(saved, deep, rotating_seed):
     whole = saved.read_bytes()
     rng = np.random.default_rng(rotating_seed)

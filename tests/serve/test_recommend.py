@@ -11,6 +11,8 @@ import pytest
 import bmcd
 from bmcd.serve.served_model import ServedModel
 
+pytestmark = pytest.mark.chance(0)
+
 KINDS = ("bmcd", "tastes", "blend")
 
 

@@ -13,16 +13,17 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.base import BaseEstimator
-from sklearn.exceptions import NotFittedError
 
 import bmcd.system.compiling  # noqa: F401  (must stand before the first kernel)
 from bmcd.clicks.histories import clicks_of_histories
 from bmcd.clicks.ids import id_ranks
+from bmcd.clicks.item_table import Filter, allowed_items
 from bmcd.clicks.log import Clicks
 from bmcd.errors import InputError
 from bmcd.models.persistence import save
+from bmcd.prediction.rules import Rules, read_rules, ruled_lists, with_report
 from bmcd.prediction.top_k import TIE, Lists, check_k, clicked_mask, recommendation_frame
+from bmcd.system.estimator import BaseEstimator, not_fitted
 
 Floats = NDArray[np.float64]
 Matrix: TypeAlias = "sparse.csr_array[Any]"  # in quotes: before SciPy 1.14 it takes no parameters when it runs
@@ -34,7 +35,7 @@ POPULARITY = "popularity"
 """The number of users who clicked each item, in files without clicks, which breaks ties."""
 
 
-class Baseline(BaseEstimator, ABC):  # type: ignore[misc]
+class Baseline(BaseEstimator, ABC):
     """A method that gives every user a score for every item; a new one needs only `_learn` and `_scores_of`.
 
     A method that uses the order of clicks overrides `_scores_for` instead of `_scores_of`.
@@ -207,7 +208,16 @@ class Baseline(BaseEstimator, ABC):  # type: ignore[misc]
         """Return the shapes that learned arrays must have; sparse ones that are not named are items x items."""
         return {}
 
-    def recommend(self, k: int = 10, users: Iterable[Any] | None = None, items: Iterable[Any] | None = None) -> Any:
+    def recommend(
+        self,
+        k: int = 10,
+        users: Iterable[Any] | None = None,
+        items: Iterable[Any] | None = None,
+        *,
+        only: Filter | None = None,
+        never: Filter | None = None,
+        rules: Rules | None = None,
+    ) -> Any:
         """Return the k unclicked items with the highest scores for each user.
 
         The frame has the columns user, item, title (if items have titles), rank and score, in the ids and the frame
@@ -222,13 +232,15 @@ class Baseline(BaseEstimator, ABC):  # type: ignore[misc]
             Ids of users it was fitted to, in the order wanted; by default all.
         items
             Recommend only from these.
+        only, never, rules
+            Filters by groups of items, and rules for lists; see `Blend.recommend`.
         """
         self._check_fitted()
         clicks = self.clicks_
         rows = np.arange(clicks.n_users)
         if users is not None:
             rows = clicks.rows_of(users, "Only users it was fitted to get recommendations.")
-        return self._frame(clicks, rows, k, items)
+        return self._frame(clicks, rows, k, allowed_items(clicks.items, clicks.items_table, items, only, never), rules)
 
     def recommend_for(
         self,
@@ -236,6 +248,10 @@ class Baseline(BaseEstimator, ABC):  # type: ignore[misc]
         k: int = 10,
         items: Iterable[Any] | None = None,
         unknown: Literal["error", "ignore"] = "error",
+        *,
+        only: Filter | None = None,
+        never: Filter | None = None,
+        rules: Rules | None = None,
     ) -> Any:
         """Recommend to any users from their clicks alone; the frame is that of `recommend`.
 
@@ -253,6 +269,8 @@ class Baseline(BaseEstimator, ABC):  # type: ignore[misc]
             Recommend only from these.
         unknown
             What to do about items it was not fitted to: "error" lists them, "ignore" leaves them out.
+        only, never, rules
+            Filters by groups of items, and rules for lists; see `Blend.recommend`.
 
         Examples
         --------
@@ -264,17 +282,29 @@ class Baseline(BaseEstimator, ABC):  # type: ignore[misc]
         """
         self._check_fitted()
         people = clicks_of_histories(histories, self.clicks_, unknown)
-        return self._frame(people, np.arange(people.n_users), k, items)
+        known = self.clicks_
+        allowed = allowed_items(known.items, known.items_table, items, only, never)
+        return self._frame(people, np.arange(people.n_users), k, allowed, rules)
 
-    def _frame(self, people: Clicks, rows: NDArray[np.int64], k: int, items: Iterable[Any] | None) -> Any:
+    def _frame(
+        self, people: Clicks, rows: NDArray[np.int64], k: int, allowed: NDArray[np.bool_] | None, rules: Rules | None
+    ) -> Any:
         """Return the recommendations for the users in these rows of ``people``."""
-        k, allowed = check_k(k), np.ones(people.n_items, np.bool_)
-        if items is not None:
-            columns = self.clicks_.columns_of(items, "Only items it was fitted to can be recommended.")
-            allowed = np.isin(np.arange(people.n_items), columns)
-        blocks = [self._best(people, block, allowed, k) for block in self._blocks(rows)]
-        best, values = (np.concatenate(arrays) for arrays in zip(*blocks, strict=True))
-        return recommendation_frame(people.users[rows], Lists(best, {self._value: values}), people)
+        k, every = check_k(k), np.ones(people.n_items, np.bool_)
+        every = every if allowed is None else allowed
+
+        def ask(some: NDArray[np.int64], size: int, mask: NDArray[np.bool_] | None) -> Lists:
+            blocks = [
+                self._best(people, block, every if mask is None else mask, size, k) for block in self._blocks(rows[some])
+            ]
+            best, values = (np.concatenate(arrays) for arrays in zip(*blocks, strict=True))
+            return Lists(best, {self._value: values})
+
+        if rules is None:
+            return recommendation_frame(people.users[rows], ask(np.arange(len(rows)), k, allowed), people)
+        read = read_rules(rules, self.clicks_.items_table, k, every)
+        lists, report = ruled_lists(ask, len(rows), k, read, allowed, self._value)
+        return with_report(recommendation_frame(people.users[rows], lists, people), report)
 
     def _blocks(self, rows: NDArray[np.int64]) -> list[NDArray[np.int64]]:
         """Split rows into blocks whose scores fit into memory: at least one, so that nobody gets an empty frame."""
@@ -282,9 +312,9 @@ class Baseline(BaseEstimator, ABC):  # type: ignore[misc]
         return [rows[start : start + size] for start in range(0, max(len(rows), 1), size)]
 
     def _best(
-        self, people: Clicks, rows: NDArray[np.int64], allowed: NDArray[np.bool_], k: int
+        self, people: Clicks, rows: NDArray[np.int64], allowed: NDArray[np.bool_], k: int, horizon: int
     ) -> tuple[NDArray[np.int64], Floats]:
-        """Return the best k items of the users in these rows, and what the frame says of each."""
+        """Return the best k items of the users in these rows, and what the frame says of each, for a horizon."""
         score = self._scores(rows) if people is self.clicks_ else self._scores_for(people, rows)
         free = ~clicked_mask(people.matrix, rows)
         # Some methods give tiny scores: what counts as a tie is relative to the user's highest score.
@@ -292,7 +322,7 @@ class Baseline(BaseEstimator, ABC):  # type: ignore[misc]
         scaled = score / np.where(largest > 0, np.minimum(largest, 1.0), 1.0)
         best = np.empty((len(rows), min(k, score.shape[1])), np.int64)
         best_of_rows(np.ascontiguousarray(scaled), free & allowed, self._tie_order, best)
-        return best, np.take_along_axis(self._values(score, free, k), np.maximum(best, 0), axis=1)
+        return best, np.take_along_axis(self._values(score, free, horizon), np.maximum(best, 0), axis=1)
 
     def _values(self, score: Floats, free: NDArray[np.bool_], k: int) -> Floats:
         """Return what the frame says of each item, [user, item], given scores and who has not clicked what."""
@@ -324,7 +354,7 @@ class Baseline(BaseEstimator, ABC):  # type: ignore[misc]
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "clicks_"):
-            raise NotFittedError(f"this {type(self).__name__} is not fitted yet: call fit(clicks) first.")
+            raise not_fitted(self)
 
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:  # the name is scikit-learn's
         text: str = super().__repr__(N_CHAR_MAX)

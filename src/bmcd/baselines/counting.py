@@ -130,10 +130,10 @@ def decayed_counts(events: Events, half_life: float | None) -> Floats:
     return np.bincount(events.item, decay_weights(events, half_life), events.n_items).astype(np.float64)
 
 
-def directed_pairs(events: Events, weights: Floats, gaps: int = 1) -> Any:
+def directed_pairs(events: Events, weights: Floats, gaps: int = 1, *, fading: bool = True) -> Any:
     """Count what follows what: entry [a, b] adds weight / gap for each click on b that comes 1 to ``gaps`` after a.
 
-    The weight is that of the click on b. Both must be in the same session, be different items and have different
+    Without ``fading`` it adds the weight, whatever the gap. The weight is that of the click on b. Both must be in the same session, be different items and have different
     times. A CSR array of items x items, float32, with sorted columns.
 
     >>> some = Events(np.array([0, 1, 2], np.int32), np.zeros(3, np.int64), None, None, np.zeros(3, bool), 3)
@@ -141,7 +141,7 @@ def directed_pairs(events: Events, weights: Floats, gaps: int = 1) -> Any:
     [[0.0, 1.0, 0.5], [0.0, 0.0, 1.0], [0.0, 0.0, 0.0]]
     """
     starts, places = by_item(events.item, events.n_items)
-    return _csr(_pairs(events.item, events.session, events.tied, weights, gaps, starts, places, False))
+    return _csr(_pairs(events.item, events.session, events.tied, weights, gaps, starts, places, False, fading))
 
 
 def recent_pairs(events: Events, memory: float, gaps: int = 5) -> Any:
@@ -154,7 +154,7 @@ def recent_pairs(events: Events, memory: float, gaps: int = 5) -> Any:
     starts, places = by_item(events.item, events.n_items)
     newest = np.arange(len(events.item))[::-1] if events.age is None else newest_first(events.age)
     weights = _occurrence_weights(events.item, newest, events.n_items, memory)
-    return _csr(_pairs(events.item, events.session, events.tied, weights, gaps, starts, places, True))
+    return _csr(_pairs(events.item, events.session, events.tied, weights, gaps, starts, places, True, False))
 
 
 def pairs_of_many(events: Events, fewest: int, gaps: int = 5, *, both: bool) -> Any:
@@ -307,7 +307,7 @@ def _occurrence_weights(item, newest, n_items, memory):
 
 
 @numba.njit(cache=True, nogil=True)
-def _pairs(item, session, tied, weights, gaps, starts, places, both):
+def _pairs(item, session, tied, weights, gaps, starts, places, both, fading):
     """Return the pairs of `directed_pairs` or, with ``both``, `recent_pairs`: row starts, columns and values."""
     n = starts.size - 1
     room, most = 0, gaps * (2 if both else 1)
@@ -331,7 +331,10 @@ def _pairs(item, session, tied, weights, gaps, starts, places, both):
                 if row[b] != a:
                     row[b], total[b], columns[m] = a, 0.0, b
                     m += 1
-                total[b] += weights[place] if both else weights[other] / gap
+                if both:
+                    total[b] += weights[place]
+                else:
+                    total[b] += weights[other] / gap if fading else weights[other]
             same = both
             for gap in range(1, gaps + 1 if both else 0):
                 other = place - gap

@@ -4,6 +4,7 @@
 |----------------|------------------------------------------------------------------|-------------------|
 | `hold_out`     | k random clicks of each user, or the last k (``by="time"``)      | past, or future   |
 | `split_at`     | each user's first k new clicks after a point in time             | future            |
+| `last`         | (no test clicks: the last hours or days of the log, to fit to)   |                   |
 | `split_users`  | all clicks of the later users                                    | future            |
 | `moments`      | the k new clicks after a random moment of each user              | future            |
 | `split_at_random_users`, `hold_out_share`, `hold_out_one`, `folds` | random clicks or users | past |
@@ -125,6 +126,22 @@ def split_at(clicks: Clicks, time: Any, k: int, repeats: bool = False) -> tuple[
     step = f"kept the clicks before {as_text(cut)}"
     split = f"each user's first {k} {_kind(repeats)} from {as_text(cut)} on"
     return train.with_steps(step), test.as_test(split, n_new).with_steps(f"kept {split}")
+
+
+def last(clicks: Clicks, duration: str) -> Clicks:
+    """Return the clicks of the last hours or days of a log; see `Clicks.last`."""
+    length = np.timedelta64(read_duration(duration, "last"), "us")
+    times = _needs_times(clicks, "last")
+    if not clicks.has_clock:
+        said = f"last={duration!r} needs points in time, but the times of the log are numbers such as "
+        raise ClicksError(f"{said}{as_text(times[0])}, which give an order but no clock.")
+    kept = times > times.max() - length
+    if kept.all():
+        return clicks
+    found = clicks.keep(kept)
+    rows = np.flatnonzero(np.diff(found.starts) > 0)
+    step = f"kept the last {duration.strip()}: {kept.sum():,} of {len(kept):,} clicks, {len(rows):,} users"
+    return found.of_users(rows).with_steps(step)
 
 
 def split_users(clicks: Clicks, share: float = 0.8) -> tuple[Clicks, Clicks]:

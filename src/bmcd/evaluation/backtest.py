@@ -18,6 +18,7 @@ from bmcd.evaluation.intervals import bootstrap, percentiles
 from bmcd.evaluation.metrics import PerUser
 from bmcd.evaluation.windows import WindowHits, takes, window_hits, windows_of
 from bmcd.prediction.top_k import check_horizon, check_k
+from bmcd.system.estimator import clone
 from bmcd.system.markup import paragraphs, table, tag
 from bmcd.system.progress import counting
 from bmcd.system.text import listed
@@ -301,9 +302,7 @@ def _fitted(
     model: Any, train: Clicks, seed: int, n_threads: int | None, options: Mapping[str, Any]
 ) -> tuple[Any, float]:
     """Return a new copy of a model fitted to the clicks, and how many seconds that took."""
-    from sklearn.base import clone
-
-    fresh = clone(model, safe=False)
+    fresh = clone(model)
     own: dict[str, Any] = {"seed": seed} if takes(fresh.fit, "seed") else {}
     own |= {"n_threads": n_threads} if takes(fresh.fit, "n_threads") else {}
     own |= {"progress": False} if takes(fresh.fit, "progress") else {}

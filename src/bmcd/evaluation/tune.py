@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import operator
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -162,9 +163,7 @@ def tune(
     >>> tuning.table.columns.tolist()
     ['regularization', 'accuracy', 'standard_error', 'seconds']
     """
-    from sklearn.model_selection import ParameterGrid
-
-    k, settings = check_k(k), [dict(setting) for setting in ParameterGrid(grid)]
+    k, settings = check_k(k), _settings(grid)
     parts, split = _parts(clicks, folds, k, horizon, seed, repeats)
     options = {"seed": seed, "n_threads": 1, **(fit or {})}
     accuracy, seconds = (np.full((len(settings), len(parts)), np.nan) for _ in range(2))
@@ -194,6 +193,18 @@ def tune(
             raise
     limit = None if clicks.order is None else check_horizon(horizon, k)
     return Tuning(model_class, tuple(settings), accuracy, seconds, k, seed, limit, split)
+
+
+def _settings(grid: Grid) -> list[dict[str, Any]]:
+    """Return every combination of the values of a grid, or of each of several; the last name changes fastest."""
+    found: list[dict[str, Any]] = []
+    for one in [grid] if isinstance(grid, Mapping) else grid:
+        for name, values in one.items():
+            if isinstance(values, str | bytes) or not isinstance(values, Iterable) or not len(list(values)):
+                raise InputError(f"the grid has no list of values to try for {name!r}, but {values!r}.")
+        names = sorted(one)
+        found += [dict(zip(names, values, strict=True)) for values in product(*(one[name] for name in names))]
+    return found
 
 
 def _parts(
