@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from bmcd.baselines.counting import events_of, pairs_of_many
 from bmcd.blend import learning
-from bmcd.blend.dense import DenseMembers, fit_members, people_of, trimmed
+from bmcd.blend.dense import DenseMembers, averaged, fit_members, people_of
 from bmcd.blend.features import (
     COUNTS,
     HEAD,
@@ -573,7 +573,7 @@ def private(clicks: Clicks, fitted: Fitted, fewest: int = 5) -> Fitted:
     apart = pairs_of_many(events, fewest, both=True)
     tables = tables._replace(**{name: only(getattr(tables, name), apart) for name in COUNTS})
     rows = [window for window in fitted.windows if window.n >= fewest]
-    scales = tuple(scale and trimmed(scale, fewest) for scale in fitted.dense.scales)
+    scales = tuple(scale and averaged(scale, fewest) for scale in fitted.dense.scales)
     return fitted._replace(
         settings=settings._replace(members=members), tables=tables, windows=tuple(rows),
         dense=fitted.dense._replace(scales=scales),
