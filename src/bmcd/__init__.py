@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from bmcd.sampling.priors import Priors
     from bmcd.sampling.tastes.priors import TastePriors
     from bmcd.sampling.tastes.simulation import TasteSimulation, simulate_tastes
-    from bmcd.simulation import Simulation, simulate
+    from bmcd.simulation import SessionSimulation, Simulation, simulate, simulate_sessions
 
 __all__ = [
     "BMCD",
@@ -33,6 +33,7 @@ __all__ = [
     "Clicks",
     "ClicksError",
     "Priors",
+    "SessionSimulation",
     "Simulation",
     "TastePriors",
     "TasteSimulation",
@@ -54,6 +55,7 @@ __all__ = [
     "report",
     "rerank",
     "simulate",
+    "simulate_sessions",
     "simulate_tastes",
     "spark",
     "testing",
@@ -82,6 +84,7 @@ _HOME = {
     "report": "bmcd.reporting.report",
     "rerank": "bmcd.exposure.rerank",
     "simulate": "bmcd.simulation",
+    "simulate_sessions": "bmcd.simulation",
     "simulate_tastes": "bmcd.sampling.tastes.simulation",
     "trade_off": "bmcd.exposure.trade_off",
     "tune": "bmcd.evaluation.tune",

@@ -126,7 +126,7 @@ def _scores(x, first, last, cells, mult, w, n_cells, scores, m):
 
 @numba.njit(cache=True, nogil=True, fastmath=REORDER)
 def _squares(columns, weights, n, size, weighted, into):
-    """Write the sum over the first n places of weights x x' into the lower triangle; x is a column of ``columns``."""
+    """Write the sum over the first n columns x of weights x x' into the lower triangle."""
     for f in range(size):
         for i in range(n):
             weighted[i] = weights[i] * columns[f, i]
@@ -157,7 +157,9 @@ def loss_of(
     y, da, db = np.empty(most), np.empty(most), np.empty(most + 1)
     of, mean = np.empty(size), np.empty(size)
     square, weighted = np.zeros((size, size)), np.empty(most + 1)
-    jac = np.empty((size, most + 1 if second else 0))  # how each log rate times t changes with each feature's weight
+    jac = np.empty(
+        (size, most + 1 if second else 0)
+    )  # how each log rate times t changes with each feature's weight
     for e in range(first, last):
         for f in range(size):
             value = 0.0

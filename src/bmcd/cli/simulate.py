@@ -29,7 +29,10 @@ def simulate(
     items: Annotated[int, typer.Option(min=1, help="How many items.")] = PAPER_ITEMS,
     model: Annotated[
         SimulatedModel,
-        typer.Option(help="bmcd: one cluster a user, as in the paper's study; tastes: several tastes."),
+        typer.Option(
+            help="bmcd: one cluster a user, as in the paper's study; tastes: several tastes; sessions: clicks in "
+            "order, with times."
+        ),
     ] = SimulatedModel.bmcd,
     tastes: Annotated[
         int | None,
@@ -52,7 +55,27 @@ def simulate(
         ),
     ] = None,
     mean_clicks: Annotated[
-        float | None, typer.Option(help="Mean number of clicks of a user, about. By default 5; tastes: 10.")
+        float | None,
+        typer.Option(help="Mean number of clicks of a user, about. By default 5; tastes: 10; of a session: 6."),
+    ] = None,
+    days: Annotated[int | None, typer.Option(min=1, help="How many days (--model sessions). By default 7.")] = None,
+    follow: Annotated[
+        float | None,
+        typer.Option(
+            min=0.0,
+            max=1.0,
+            help="Share of clicks that follow the click before (--model sessions). By default 0.5.",
+        ),
+    ] = None,
+    repeats: Annotated[
+        float | None,
+        typer.Option(min=0.0, max=1.0, help="Share of repeated clicks (--model sessions). By default 0."),
+    ] = None,
+    drift: Annotated[
+        float | None,
+        typer.Option(
+            min=0.0, help="How much log popularity changes from day to day (--model sessions). By default 0.3."
+        ),
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same clicks.")] = 0,
     truth: Annotated[
@@ -64,8 +87,23 @@ def simulate(
     """Simulate clicks, to try things where the truth is known.
 
     As in the paper's study each user has a ranking of all items, drawn around the consensus of a cluster, and
-    clicks the best of it. With --model tastes a user has several tastes, and there may be millions of users.
+    clicks the best of it. With --model tastes a user has several tastes, and there may be millions of users. With
+    --model sessions clicks have times: a click follows from the one before it, or repeats an earlier one, or goes to
+    what is popular on that day.
     """
+    given = {"alpha": alpha, "mean_clicks": mean_clicks}
+    options: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    ordered = {"n_days": days, "follow": follow, "repeats": repeats, "drift": drift}
+    ordered = {name: value for name, value in ordered.items() if value is not None}
+    if model is SimulatedModel.sessions:
+        others = {"--tastes": tastes, "--clusters": clusters, "--alpha": alpha, "--truth": truth}
+        if wrong := [name for name, value in others.items() if value is not None]:
+            raise typer.BadParameter(f"--model sessions has no {', '.join(wrong)}.")
+        _simulate_sessions(users, items, {**options, **ordered}, seed, output, as_json)
+        return
+    if ordered:
+        names = ", ".join(f"--{name.removeprefix('n_')}" for name in ordered)
+        raise typer.BadParameter(f"{names} is for --model sessions.")
     if model is SimulatedModel.bmcd and tastes is not None:
         raise typer.BadParameter("--tastes is for --model tastes.")
     if model is SimulatedModel.tastes and clusters is not None:
@@ -74,8 +112,6 @@ def simulate(
     true_target = None if truth is None else check_output(truth, TABLES, but_not=[output])
     import bmcd
 
-    given = {"alpha": alpha, "mean_clicks": mean_clicks}
-    options: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     found: Simulation | TasteSimulation
     if model is SimulatedModel.tastes:
         what, options["n_tastes"] = "tastes", 40 if tastes is None else tastes
@@ -111,6 +147,26 @@ def simulate(
         say(f"Truth:  {truth} ({of}; 1 is best)")
     if target.suffix.lower() != ".json":
         say(f"Next:   bmcd fit {output} -o model.bmcd{next_step}")
+
+
+def _simulate_sessions(
+    users: int, items: int, options: dict[str, Any], seed: int, output: Path, as_json: bool
+) -> None:
+    """Write clicks with times."""
+    target = check_output(output, TABLES)
+    import bmcd
+
+    found = bmcd.simulate_sessions(users, items, seed=seed, **options)
+    _write_clicks(found.clicks, target)
+    if as_json:
+        sizes = {"n_users": users, "n_items": items, "n_clicks": found.clicks.n_clicks}
+        print_json({"clicks": output, **sizes, **options, "seed": seed})
+        return
+    say(f"Simulated sessions in order, seed {seed}:", style="bold")
+    say(found.clicks.summary())
+    say(f"\nClicks: {output}")
+    if target.suffix.lower() != ".json":
+        say(f"Next:   bmcd fit {output} -o model.bmcd")
 
 
 def _write_clicks(clicks: Clicks, target: Path) -> None:
