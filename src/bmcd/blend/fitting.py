@@ -27,6 +27,7 @@ from bmcd.blend.features import (
     ease_of,
     near_of,
     only,
+    without_counts,
 )
 from bmcd.blend.learning import (
     BUDGET,
@@ -35,6 +36,7 @@ from bmcd.blend.learning import (
     LADDER,
     LIST,
     MOST_ROWS,
+    ROUGHLY,
     Block,
     Layout,
     PastWindow,
@@ -242,15 +244,15 @@ class Work:
             return {}
         top, gram = self.counts_before(self.cuts[last]).gram(self.settings)
         best, least = self.settings.regularization, math.inf
-        alone = self.settings._replace(members=("Trending", "EASE"))
-        eases = {}
+        alone, eases = self.settings._replace(members=("Trending", "EASE")), {}
+        bare = without_counts(table)
         few = [block._replace(tables=block.tables) for block in blocks if block.tables is table] or blocks[-1:]
         for value in REGULARIZATIONS:
             eases[value] = ease_of(top, gram, value, table.n_items)
-            tried = [block._replace(tables=table._replace(ease=eases[value])) for block in few]
+            tried = [block._replace(tables=bare._replace(ease=eases[value])) for block in few]
             examples, layout, scaling = self.examples(tried, alone)
             centre = learning.start_weights(layout, scaling)
-            found = learn(examples, centre, centre, most_steps=6, n_threads=self.n_threads)
+            found = learn(examples, centre, centre, most_steps=6, enough=ROUGHLY, n_threads=self.n_threads)
             if found.loss < least:
                 best, least = value, found.loss
         self.settings = self.settings._replace(regularization=best)
@@ -260,7 +262,7 @@ class Work:
         ]
         examples, layout, scaling = self.examples(blocks, self.settings)
         centre = learning.start_weights(layout, scaling)
-        first = learn(examples, centre, centre, most_steps=8, n_threads=self.n_threads).w
+        first = learn(examples, centre, centre, most_steps=8, enough=ROUGHLY, n_threads=self.n_threads).w
         others = [name for name in self.settings.members if name != "Trending"]
         kept, gains = learning.worth_keeping(examples, layout, first, centre, others, self.n_threads)
         self.settings = self.settings._replace(members=("Trending", *kept))
