@@ -119,9 +119,9 @@ def tune(
     """Choose the settings with the highest accuracy at k.
 
     In a log with an order they are chosen on later clicks: the time of the last fifth of the clicks is cut into
-    windows, as many as there are folds, and the model is fitted to all clicks before each. Without a clock the
-    second half of the users is cut into parts instead. The accuracy is the share of hits, among the next clicks
-    after a random moment of each user, of the k items recommended at that moment.
+    windows, as many as there are folds, and the model is fitted to all clicks before each. Windows without clicks
+    are left out. Without a clock the second half of the users is cut into parts instead. The accuracy is the share
+    of hits, among the next clicks after a random moment of each user, of the k items recommended at that moment.
 
     In a log without an order every user's clicks are dealt out over the folds. Each fold in turn is taken away and
     the model fitted to the rest. The accuracy is the share of hits among the k items recommended to each user who
@@ -223,4 +223,5 @@ def _parts(
     assert times is not None
     span = int((times.max() - np.sort(times)[int((1 - LATER) * len(times))]).astype(np.int64))
     window = f"{max(span // max(operator.index(folds), 1), 1) / 1000:.3f}ms"
-    return list(splitting.time_windows(clicks, folds, window, limit, "moment", seed, repeats)), "later clicks"
+    windows = splitting.time_windows(clicks, folds, window, limit, "moment", seed, repeats)
+    return [one for one in windows if len(one.test.sequence)], "later clicks"
