@@ -263,7 +263,10 @@ def fit(
     elif checkpoint is not None:
         kept = check_output(checkpoint, (checkpoint.suffix.lower(),), [*inputs, output])
 
+    import numpy as np
+
     import bmcd
+    from bmcd.clicks.ids import id_ranks
     from bmcd.clicks.times import read_duration
 
     for duration, name in ((refresh, "refresh"), (last, "last")):
@@ -280,6 +283,8 @@ def fit(
     if last is not None or isinstance(earlier, bmcd.Blend):
         data = latest(data, clicks, last, earlier, before)
     data = narrowed(data, most_clicked, at_least)
+    if no_clicks:  # the order in which items were first clicked begins with the clicks of the first user
+        data = data.of_items(np.argsort(id_ranks(data.items)))
     if not as_json:
         say(f"{clicks}:", style="bold")
         say(data.summary())

@@ -433,7 +433,9 @@ class ProbabilityModel(BaseEstimator, ABC):
         The file holds every user's clicks, so that only its owner can read it (mode 0600). With ``clicks=False`` it
         holds no user id, no sequence of clicks, and no number that depends on fewer than five users. Such a model
         can serve `recommend_for`, but not `recommend`; clusters that had fewer users than that in a draw count in
-        it as clusters without preferences.
+        it as clusters without preferences. Items stay in the order of the clicks, which may be that of their first
+        clicks: fit to ``clicks.of_items(...)`` in another order if that must not be told, as ``bmcd fit
+        --no-clicks`` does.
         """
         save(self, path, clicks=clicks)
 
