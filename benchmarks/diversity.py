@@ -2,8 +2,8 @@
 
 python benchmarks/diversity.py benchmarks/diversity.json
 
-The model is fitted to the first 80 % of the visits, and asked at a random moment of the later ones. docs/diversity.md
-shows the result.
+The model is fitted to the first 80 % of the visits, and asked at a random moment of the later ones.
+docs/diversity.md shows the result.
 """
 
 from __future__ import annotations
@@ -21,7 +21,10 @@ from bmcd.prediction.truth import read_truth, was_clicked
 
 K = 10
 SETTINGS = [
-    *(bmcd.ListRules("category", worth=worth) for worth in (0.0, 0.02, 0.05, 0.07, 0.09, 0.1, 0.12, 0.15, 0.2, 0.5)),
+    *(
+        bmcd.ListRules("category", worth=worth)
+        for worth in (0.0, 0.02, 0.05, 0.07, 0.09, 0.1, 0.12, 0.15, 0.2, 0.5)
+    ),
     *(bmcd.ListRules("category", at_least_groups=number) for number in (2, 3, 4)),
     *(bmcd.ListRules("category", at_most=number) for number in (8, 6, 4)),
 ]

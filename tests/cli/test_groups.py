@@ -23,7 +23,17 @@ def model(shop):
     import subprocess
     import sys
 
-    command = [sys.executable, "-m", "bmcd", "fit", shop / "clicks.csv", "-o", shop / "m.bmcd", "--items", shop / "items.csv"]
+    command = [
+        sys.executable,
+        "-m",
+        "bmcd",
+        "fit",
+        shop / "clicks.csv",
+        "-o",
+        shop / "m.bmcd",
+        "--items",
+        shop / "items.csv",
+    ]
     subprocess.run([*command, "--blend", "EASE", "--quiet"], check=True, capture_output=True)
     return shop / "m.bmcd"
 

@@ -95,7 +95,9 @@ def test_a_promise_is_told_with_its_back_test(grouped, read_page, tmp_path):
     from dataclasses import replace
 
     told = replace(found, trials=trials)
-    text = bmcd.report(model, None, test, tmp_path / "r.html", k=2, rivals={}, items=table, diversity=told).read_text("utf-8")
+    text = bmcd.report(
+        model, None, test, tmp_path / "r.html", k=2, rivals={}, items=table, diversity=told
+    ).read_text("utf-8")
     section = read_page(text).texts["item-groups"]
     assert "held in 1 of 2 windows of use" in section
     assert "none qualified" in section

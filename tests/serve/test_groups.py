@@ -92,7 +92,7 @@ def test_the_card(ask):
         ({"only": {"nothing": ["x"]}}, "no column 'nothing'"),
         ({"never": {"price": ["cheap"]}}, "column of numbers"),
         ({"rules": {"at_least_groups": 3}}, "only 2 have items"),
-        ({"rules": {"at_most": 0}}, "at_most must be"),
+        ({"rules": {"at_most": 0}}, "t_most must be"),
         ({"rules": {"at_most": 2, "extra": 1}}, "extra"),
         ({"only": {f"c{i}": [] for i in range(60)}}, "32"),
     ],

@@ -216,12 +216,13 @@ def gather_results(
     if name in others:
         raise InputError(f"a rival is called {name!r}, which is the model's own name here. Give it another.")
     models, by_k = {name: model, **{parts[part]: made_of[part] for part in parts}, **others}, []
+
     def candidates(number: int) -> Lists | None:
         """Return more than k items of users spread over all of them, if there are rules to choose from them."""
         if clicks.items_table is None or not clicks.items_table.groups:
             return None
         some = np.unique(np.linspace(0, people.n_users - 1, min(RULED_USERS, people.n_users)).round().astype(int))
-        size, options = max(CANDIDATES, 2 * number), {"n_threads": n_threads, "progress": False}
+        size, options = max(CANDIDATES, 2 * number), dict[str, Any](n_threads=n_threads, progress=False)
         if histories is None:
             return model.lists(size, people.users[some].tolist(), horizon=number, **options)
         return model.lists_for(people.of_users(some), size, horizon=number, **options)
@@ -253,7 +254,9 @@ def gather_results(
             of_scored = Lists(lists.items[scored], {what: of[scored] for what, of in lists.values.items()})
             cutoffs = choose_cutoffs(evaluation.calibration, of_scored)
             truth = read_truth(test, people, number, repeats=repeats_of(model))
-            by_k.append(ResultsForK(name, number, lists, evaluation.items, compared, truth, *cutoffs, candidates(number)))
+            by_k.append(
+                ResultsForK(name, number, lists, evaluation.items, compared, truth, *cutoffs, candidates(number))
+            )
         show_share(len(by_k) / len(ks))
     examples = choose_example_users(model, grouping, people, [for_k.lists for for_k in by_k], users)
     is_default, changes = rivals is None, None
@@ -261,7 +264,20 @@ def gather_results(
         now = {for_k.k: for_k.lists for for_k in by_k}
         changes = find_changes(older[:2], older[2], model, test, now, seed)
     named = (tuple(others), parts, is_default, not_run) if test is not None else ((), {}, is_default, {})
-    return Results(model, clicks, people, test, tuple(by_k), *named, popular, examples, grouping, changes, clicks.items_table, diversity)
+    return Results(
+        model,
+        clicks,
+        people,
+        test,
+        tuple(by_k),
+        *named,
+        popular,
+        examples,
+        grouping,
+        changes,
+        clicks.items_table,
+        diversity,
+    )
 
 
 def default_rivals(clicks: Clicks) -> tuple[dict[str, Any], dict[str, str]]:

@@ -100,7 +100,9 @@ class ServedModel:
             if rules is None:
                 lists = self.model.lists_for(strangers, k, allowed, n_threads=1, **more)
             else:
-                lists, report = self.model.ruled_lists_for(strangers, k, rules, allowed, n_threads=1, horizon=horizon)
+                lists, report = self.model.ruled_lists_for(
+                    strangers, k, rules, allowed, n_threads=1, horizon=horizon
+                )
                 reports.append(report)
             answers += (
                 {"id": name, "recommendations": found, "unknown_items": self._items.unknown(clicks)}

@@ -6,20 +6,22 @@ import pytest
 
 import bmcd
 
-from .conftest import ITEMS, TITLES, served
-
 KINDS = ["<img src=x onerror=\"document.title='owned'\">", "plain: kind", "third"]
 
 
 @pytest.fixture(scope="module")
-def grouped(models, tmp_path_factory):
+def grouped(models, serve, tmp_path_factory):
     """A service of a model whose items have groups."""
     model = bmcd.load(models["BMCD"])
-    table = {"item": ITEMS, "kind": [KINDS[j % 3] for j in range(len(TITLES))], "half": ["a", "b"] * 6}
+    table = {
+        "item": model.clicks_.items.tolist(),
+        "kind": [KINDS[j % 3] for j in range(12)],
+        "half": ["a", "b"] * 6,
+    }
     model.clicks_ = model.clicks_.with_items(table)
     path = tmp_path_factory.mktemp("grouped") / "model.bmcd"
     model.save(path)
-    with served(path) as running:
+    with serve(path) as running:
         yield running, model
 
 
@@ -69,10 +71,11 @@ def test_a_cap_that_leaves_a_short_list_says_so(own_tab):
 
 
 def test_filters_ask_the_service(own_tab):
-    tab, service, model = own_tab
+    tab, _, model = own_tab
     tab.open("#k=3")
     tab.run(
-        "const one = document.getElementById('only'); one.value = arguments[0]; one.dispatchEvent(new Event('change'))",
+        "const one = document.getElementById('only'); one.value = arguments[0];"
+        "one.dispatchEvent(new Event('change'))",
         KINDS[1],
     )
     tab.wait()

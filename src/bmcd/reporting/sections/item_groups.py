@@ -37,7 +37,7 @@ def section(results: Results) -> Section | None:
             parts.append(_sliders(for_k, columns))
         return parts
 
-    body = [for_each_k(results, view)]
+    body: list[Any] = [for_each_k(results, view)]
     if results.diversity is not None:
         body += _promise(results.diversity)
     data = {str(for_k.k): _data(results, for_k, columns) for for_k in results.by_k if for_k.candidates is not None}
@@ -63,7 +63,12 @@ def _shown(results: Results, for_k: ResultsForK, name: str) -> list[Html]:
     rows = []
     for g in order[:MOST_GROUPS]:
         label = short_title(groups.names[g]) if g < len(groups.names) else "(no group)"
-        row = [tag("bdi", label), f"{items[g]:,.4g}", percent(clicks[g] / clicks.sum()), percent(shown[g] / max(shown.sum(), 1))]
+        row = [
+            tag("bdi", label),
+            f"{items[g]:,.4g}",
+            percent(clicks[g] / clicks.sum()),
+            percent(shown[g] / max(shown.sum(), 1)),
+        ]
         if found is not None:
             nexts = found.next_clicks
             row += [percent(nexts[g] / max(nexts.sum(), 1)), percent(found.hits[g] / shown[g]) if shown[g] else ""]
@@ -113,9 +118,13 @@ def _sliders(for_k: ResultsForK, columns: list[str]) -> Html:
 
 def _data(results: Results, for_k: ResultsForK, columns: list[str]) -> dict[str, Any]:
     """Return the probabilities and groups of some users' best items, from which prices are worked out."""
-    assert for_k.candidates is not None and results.table is not None
+    assert for_k.candidates is not None
+    assert results.table is not None
     found, tables = for_k.candidates, [results.table.groups[name] for name in columns]
-    of = [[one.numbers[one.starts[i] : one.starts[i + 1]].tolist() for i in range(len(one.starts) - 1)] for one in tables]
+    of = [
+        [one.numbers[one.starts[i] : one.starts[i + 1]].tolist() for i in range(len(one.starts) - 1)]
+        for one in tables
+    ]
     chances: list[list[int]] = []
     groups: list[list[list[list[int]]]] = [[] for _ in columns]
     for items, probability in zip(found.items.tolist(), found.values["probability"].tolist(), strict=True):
@@ -147,13 +156,18 @@ def _promise(found: Diversity) -> list[Html]:
     ]
     parts = [tag("h3", "The most diverse lists that keep a hit rate"), *paragraphs(*texts)]
     if found.trials:
-        share = f"in {found.n_held} of {found.n_tried} windows of use" if found.n_tried else "in no window: none qualified"
+        share = (
+            f"in {found.n_held} of {found.n_tried} windows of use"
+            if found.n_tried
+            else "in no window: none qualified"
+        )
         parts += paragraphs(
             f"Back-test: rules chosen in one window of the log and used in the next one. The hit rate held {share}."
         )
         rows = [
-            (one.used_in, f"{one.n_users:,}", "none qualified" if one.rules is None else str(one.rules), f"{one.groups:.2f}",
-             f"{100 * one.hit_rate:.1f} ± {100 * one.standard_error:.1f} %", {True: "yes", False: "no", None: ""}[one.held])
+            (one.used_in, f"{one.n_users:,}", "none qualified" if one.rules is None else str(one.rules),
+             f"{one.groups:.2f}", f"{100 * one.hit_rate:.1f} ± {100 * one.standard_error:.1f} %",
+             {True: "yes", False: "no", None: ""}[one.held])
             for one in found.trials
         ]  # fmt: skip
         parts.append(table(("used from", "users", "rules", "groups", "hit rate", "held"), rows, cls="numbers"))
