@@ -191,15 +191,18 @@ class Blend(ProbabilityModel):
         unknown
             What to do about items that the log does not have: "error" lists them, "ignore" goes on without.
         """
-        known = self.check_fitted().clicks_
-        people = clicks_of_histories(histories, known, unknown)
-        named = isinstance(histories, Mapping) or (hasattr(histories, "columns") and people.times is None)
-        if named and known.has_clock and known.n_users:
-            people = self._with_earlier(people)
+        people = self._people(histories, unknown)
         k, least = check_k(k), _probability(min_probability)
         horizon = check_horizon(horizon, k)
         options = Options(max_draws, n_threads, progress)
         return self._frame_for(people, k, horizon, self.allowed(items, only, never), rules, least, options)
+
+    def _people(self, histories: Any, unknown: str) -> Clicks:
+        """Return histories as clicks, after what the log knows of users by name."""
+        known = self.check_fitted().clicks_
+        people = clicks_of_histories(histories, known, unknown)
+        named = isinstance(histories, Mapping) or (hasattr(histories, "columns") and people.times is None)
+        return self._with_earlier(people) if named and known.has_clock and known.n_users else people
 
     def _n_clicked(self, people: Clicks) -> NDArray[np.int64]:
         return np.zeros(people.n_users, np.int64) if self.repeats else people.per_user
@@ -249,14 +252,18 @@ class Blend(ProbabilityModel):
         blocks = self._answers.predictions(clicks, rows, check_horizon(horizon, check_k(k)), options)
         return np.concatenate([np.zeros((0, clicks.n_items)), *(block.probability for _, block in blocks)])
 
-    def outside(self, horizon: int = 10, users: Iterable[Any] | None = None) -> Floats:
+    def outside(self, horizon: int = 10, users: Iterable[Any] | None = None, *, histories: Any = None) -> Floats:
         """Return the expected number of each user's next clicks that go to items outside the model.
 
         Those are items that nobody had clicked when it was fitted. The probabilities of a user's items and this
-        number sum to ``horizon``.
+        number sum to ``horizon``. With ``histories``, as in `recommend_for`, it is that of new users. The frames of
+        `recommend` and `recommend_for` have the mean over their users as ``frame.attrs["outside"]``.
         """
-        clicks, horizon = self.clicks_with_users(), check_k(horizon)
-        options = Options("auto", None, False)
+        horizon, options = check_k(horizon), Options("auto", None, False)
+        if histories is not None:
+            people = self._people(histories, "ignore")
+            return self._answers.answer(people, None, 1, None, options, horizon)[2]
+        clicks = self.clicks_with_users()
         return self._answers.answer(clicks, self._answers.rows(users), 1, None, options, horizon)[2]
 
     def explain(
@@ -300,8 +307,7 @@ class Blend(ProbabilityModel):
     @property
     def as_of_(self) -> Any:
         """The time of the last click: recommendations are those of that moment. None without a clock."""
-        self.check_fitted()
-        return np.datetime64(self.fitted_.until, "us") if self.fitted_.settings.half_lives else None
+        return self.check_fitted().fitted_.as_of
 
     @property
     def members_(self) -> tuple[str, ...]:

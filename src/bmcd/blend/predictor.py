@@ -163,8 +163,11 @@ class BlendPredictor(Answers):
         horizon: int,
     ) -> Lists:
         """Return the best k items of each user, with their probabilities of being among the next ``horizon``."""
-        found, probability, _ = self.answer(people, rows, k, items, options, horizon)
-        return Lists(found, {"probability": probability, "mcse": np.zeros_like(probability)})
+        found, probability, outside = self.answer(people, rows, k, items, options, horizon)
+        about: dict[str, Any] = {"horizon": horizon, "outside": float(outside.mean()) if len(outside) else 0.0}
+        if (as_of := self.fitted.as_of) is not None:
+            about["as_of"] = str(as_of)
+        return Lists(found, {"probability": probability, "mcse": np.zeros_like(probability)}, about)
 
     def outside(self, horizon: float, options: Options) -> Floats:
         """Return the expected number of next clicks outside the model, of each user it was fitted to."""

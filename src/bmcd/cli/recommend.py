@@ -159,7 +159,9 @@ def recommend(
         facts = {"model": model, "k": k, "n_users": len(asked), "n_rows": len(found), "file": None}
         print_json({**facts, **_price(reports), "recommendations": rows_found})
     else:
-        say(f"Probability of being among the user's next {horizon or k} (± standard error, in points):")
+        sampled = any(row["mcse"] for row in rows_found)
+        error = " (± standard error, in points)" if sampled else ""
+        say(f"Probability of being among the user's next {horizon or k} clicks{error}:")
         console().print(recommendation_table(rows_found))
         _say_price(reports)
         if empty := len(asked) - sum(1 for _ in groupby(rows_found, key=lambda row: row["user"])):
@@ -267,9 +269,9 @@ def recommendation_table(rows: list[dict[str, Any]]) -> Table:
 
 
 def probability_text(probability: float, mcse: float | None) -> str:
-    """A probability and its Monte Carlo standard error, if it has one.
+    """A probability and its Monte Carlo standard error, if it has one; that of a Blend is 0.
 
-    >>> probability_text(0.4321, 0.004)
-    '43.2% ± 0.4'
+    >>> probability_text(0.4321, 0.004), probability_text(0.4321, 0.0)
+    ('43.2% ± 0.4', '43.2%')
     """
-    return f"{probability:.1%}" + ("" if mcse is None else f" ± {100 * mcse:.1f}")
+    return f"{probability:.1%}" + (f" ± {100 * mcse:.1f}" if mcse else "")

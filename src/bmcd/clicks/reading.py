@@ -121,7 +121,7 @@ def read_clicks(
     rule: Order | None = "rows" if order == "rows" else None
 
     def named(have: list[str]) -> dict[str, str]:
-        when, _ = order_of_log(order, time_column, have, (user, item, title_column, session_column))
+        when, _ = order_of_log(order, time_column, have, (user, item, title_column), session_column)
         own = {**wanted, "time_column": when}
         return {argument: name for argument, name in own.items() if name is not None}
 
@@ -135,7 +135,7 @@ def read_clicks(
             clicks = Clicks.from_rows(rows, gap)
         else:
             table = TextTable(file, named, usual, delimiter, encoding)
-            rows = rows_of_text(table, missing, text_ids, rule)
+            rows = rows_of_text(table, missing, text_ids, rule, time_column is None)
             try:
                 clicks = Clicks.from_rows(rows, gap)
             except ClicksError as error:

@@ -9,8 +9,6 @@ from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator
-from sklearn.exceptions import NotFittedError
 
 from bmcd.clicks.histories import clicks_of_histories
 from bmcd.clicks.ids import id_ranks
@@ -28,12 +26,13 @@ from bmcd.prediction.truth import read_truth, was_clicked
 from bmcd.sampling.diagnostics import SHORT, Verdict
 from bmcd.sampling.draws import ChainDraws
 from bmcd.simulation import Simulation
+from bmcd.system.estimator import BaseEstimator, not_fitted
 from bmcd.system.markup import tag
 
 Floats = NDArray[np.float64]
 
 
-class ProbabilityModel(BaseEstimator, ABC):  # type: ignore[misc]
+class ProbabilityModel(BaseEstimator, ABC):
     """A recommender whose answers are probabilities. A model of this kind sets `clicks_` and `_answers` in its fit.
 
     Attributes
@@ -435,7 +434,9 @@ class ProbabilityModel(BaseEstimator, ABC):  # type: ignore[misc]
         The file holds every user's clicks, so that only its owner can read it (mode 0600). With ``clicks=False`` it
         holds no user id, no sequence of clicks, and no number that depends on fewer than five users. Such a model
         can serve `recommend_for`, but not `recommend`; clusters that had fewer users than that in a draw count in
-        it as clusters without preferences.
+        it as clusters without preferences. Items stay in the order of the clicks, which may be that of their first
+        clicks: fit to ``clicks.of_items(...)`` in another order if that must not be told, as ``bmcd fit
+        --no-clicks`` does.
         """
         save(self, path, clicks=clicks)
 
@@ -444,9 +445,9 @@ class ProbabilityModel(BaseEstimator, ABC):  # type: ignore[misc]
         """Return header and arrays of the file that `save` writes; see `bmcd.models.persistence`."""
 
     def check_fitted(self) -> Self:
-        """Return the model itself, or raise scikit-learn's `NotFittedError`."""
+        """Return the model itself, or raise `NotFittedError`."""
         if not hasattr(self, "_answers"):
-            raise NotFittedError(f"this {type(self).__name__} is not fitted yet: call fit(clicks) first.")
+            raise not_fitted(self)
         return self
 
     def clicks_with_users(self) -> Clicks:
@@ -473,7 +474,7 @@ class ProbabilityModel(BaseEstimator, ABC):  # type: ignore[misc]
         )
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
-        """Let notebooks show the line above, which says whether it converged, and not scikit-learn's diagram."""
+        """Let notebooks show the line above, which says whether it converged."""
         return {"text/plain": repr(self), "text/html": tag("pre", repr(self))}
 
     def _to_explain(self, user: Any, item: Any, history: Iterable[Any] | None) -> tuple[Clicks, int, str]:

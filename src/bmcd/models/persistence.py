@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from scipy import sparse
 
 from bmcd.clicks.ids import objects
 from bmcd.clicks.item_table import ItemGroups, ItemTable, is_safe
@@ -72,7 +71,8 @@ def load(path: str | Path) -> Any:
         return unpack(stored.header, stored.arrays)
     except (ValueError, KeyError, TypeError, IndexError, AttributeError, OverflowError, RecursionError) as error:
         detail = f"{type(error).__name__}: {error}" if isinstance(error, KeyError) else str(error)
-        raise StoreError(f"{path}: is damaged or was not written by bmcd: {detail[:300]}.") from error
+        said = detail[:300].removesuffix(".")
+        raise StoreError(f"{path}: is damaged or was not written by bmcd: {said}.") from error
 
 
 def load_model(path: str | Path) -> Model:
@@ -368,44 +368,10 @@ def _pack_baseline(model: Any, clicks: bool) -> Packed:
     arrays: dict[str, NDArray[Any]] = model.packed()
     log = model.clicks_
     if not clicks and log.n_users:
-        if not arrays:
-            name = type(model).__name__
-            raise InputError(f"there is a {name}, which needs everybody's clicks: save with clicks=True.")
-        arrays, log = _without_few(arrays, log), without_users(log)
+        arrays, log = model.packed_without_users(FEWEST_USERS), without_users(log)
     settings = json.loads(json.dumps(model.get_params()))
     header, shared = pack_clicks(log)
     return {"settings": settings, **header}, arrays | shared
-
-
-def _without_few(arrays: dict[str, NDArray[Any]], clicks: Clicks) -> dict[str, NDArray[Any]]:
-    """Return what a baseline learned, without users, rare items, and pairs of items that few users clicked.
-
-    Pairs are left out of sparse matrices, whose entries depend on the users of a pair alone. Entries of dense ones
-    depend on everybody who clicked one of both items.
-    """
-    n_items = clicks.n_items
-    modelled = arrays.get("modelled_", np.arange(n_items))  # some methods learn only about some items
-    rare = is_too_few(clicks.per_item)[modelled]
-    kept: dict[str, NDArray[Any]] = {}
-    for name, array in arrays.items():
-        stem, dot, part = name.rpartition(".")
-        if name.startswith("user_"):
-            kept[name] = array[:0]
-        elif dot and part == "indptr":
-            shape, parts = (n_items, n_items), tuple(arrays[f"{stem}.{p}"] for p in ("data", "indices", "indptr"))
-            counts = clicks.matrix.astype(np.int64)
-            enough = sparse.csr_array(counts.T @ counts >= FEWEST_USERS)
-            own = sparse.csr_array(sparse.csr_array(parts, shape=shape).multiply(enough))
-            kept |= {f"{stem}.{p}": getattr(own, p) for p in ("data", "indices", "indptr")}
-        elif name == "modelled_":  # the numbers of the items it covers
-            kept[name] = array
-        elif not dot:
-            kept[name] = array = array.copy()
-            least = array.min() if array.size and (array > 0).all() else 0  # some must be positive
-            for axis in range(array.ndim):
-                if array.shape[axis] == len(modelled):
-                    np.moveaxis(array, axis, 0)[rare] = least
-    return kept
 
 
 def _pack_ids(name: str, ids: NDArray[Any]) -> tuple[str, dict[str, NDArray[Any]]]:

@@ -35,6 +35,13 @@ def _at_most(limit: str) -> BeforeValidator:
     return BeforeValidator(check)
 
 
+def _few_fields(given: Any) -> Any:
+    """Refuse an object with many fields, before any of them is validated."""
+    if isinstance(given, dict) and len(given) > MOST_FIELDS:
+        raise PydanticCustomError("too_many", f"{len(given):,} fields are more than {MOST_FIELDS}, the limit")
+    return given
+
+
 Id = StrictStr | StrictInt
 # Validation of a list stops at the first element that is wrong: a megabyte can hold half a million of them.
 Ids = Annotated[list[Id], Field(fail_fast=True), _at_most("clicks")]
@@ -63,9 +70,7 @@ class Body(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _has_few_fields(cls, given: Any) -> Any:
-        if isinstance(given, dict) and len(given) > MOST_FIELDS:
-            raise PydanticCustomError("too_many", f"{len(given):,} fields are more than {MOST_FIELDS}, the limit")
-        return given
+        return _few_fields(given)
 
 
 class Person(Body):
@@ -122,7 +127,7 @@ class Invocation(Body):
     dataframe_split: dict[str, Any] | None = None
     dataframe_records: Rows | None = None
     instances: Rows | None = None
-    inputs: Rows | dict[str, list[Any]] | None = None
+    inputs: Rows | Annotated[dict[str, list[Any]], BeforeValidator(_few_fields)] | None = None
     params: dict[str, Any] = Field(
         default={}, description="k, horizon, min_probability, items, exclude, only, never, rules."
     )
@@ -153,7 +158,10 @@ class UserRecommended(Recommended):
     model: str = Field(description="The hash of the model file.")
     k: int
     horizon: int
-    clicked: Ids = Field(description="What the user has clicked, in the clicks the model was fitted to.")
+    clicked: Ids = Field(
+        description="What the user has clicked, in the clicks the model was fitted to; in click order, the latest "
+        "last, if they have one."
+    )
 
 
 class Recommendations(BaseModel):

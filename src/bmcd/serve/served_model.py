@@ -45,6 +45,8 @@ class ServedModel:
         self.model, self.hash = model, hash_of_file
         self.loaded = datetime.now(UTC)
         self.calibration: dict[str, Any] | None = None
+        self.file_state: tuple[int, ...] | None = None
+        """What `state_of` found before the file was read."""
         clicks = model.clicks_
         self._items, self._users = Matcher(clicks.items), Matcher(clicks.users)
         self._clicks_per_item = np.asarray(clicks.matrix.sum(axis=0)).ravel().astype(int).tolist()
@@ -60,10 +62,12 @@ class ServedModel:
     def from_file(cls, path: Path) -> ServedModel:
         """Load a model file; `StoreError` if it cannot be read, is damaged, or keeps changing."""
         for _ in range(3):
-            before = hash_of(path)
+            state, before = state_of(path), hash_of(path)
             model = load_model(path)
             if hash_of(path) == before:
-                return cls(model, before)
+                served = cls(model, before)
+                served.file_state = state
+                return served
         raise StoreError(f"{path}: the file is being written. Write it elsewhere, then move it to this name.")
 
     @property
@@ -275,7 +279,10 @@ class ServedModel:
     def _clicked_by(self, own: Any) -> list[Id]:
         clicks = self.model.clicks_
         (row,) = clicks.rows_of([own])
-        return [self._ids[column] for column in sorted(clicks.matrix[[row]].indices.tolist())]
+        if clicks.order is None:
+            return [self._ids[column] for column in sorted(clicks.matrix[[row]].indices.tolist())]
+        latest_first = clicks.sequence[clicks.starts[row] : clicks.starts[row + 1]][::-1].tolist()
+        return [self._ids[column] for column in dict.fromkeys(latest_first)][::-1]
 
     def _rows(self, lists: Lists, least: float | None, groups: bool = False) -> list[list[dict[str, Any]]]:
         probability, mcse = lists.values["probability"].tolist(), lists.values["mcse"].tolist()
@@ -354,6 +361,15 @@ class Matcher:
 
     def _own(self, one: Id) -> Any:
         return self._values[one] if one in self._values else self._texts[str(one)]
+
+
+def state_of(path: Path) -> tuple[int, ...] | None:
+    """Return what changes when a file is written or replaced, without reading it; None if there is none."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
 
 
 def hash_of(path: Path) -> str:

@@ -96,9 +96,9 @@ export class Person {
     return this.update();
   }
 
-  /** The same for everybody who has clicked the same, in whatever order. */
+  /** The same for everybody who has clicked the same in the same order. */
   question(k, ...more) {
-    const who = this.user === null ? this.clicked.map((item) => String(item.item)).sort() : this.user;
+    const who = this.user === null ? this.clicked.map((item) => String(item.item)) : this.user;
     return JSON.stringify([who, k, ...more]);
   }
 
