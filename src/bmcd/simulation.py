@@ -195,7 +195,8 @@ def simulate_log(
     Items appear at random times, are popular to very different degrees, and lose popularity with a half-life of
     their own, from hours to months. Users come at very different rates, mostly in the evening, for sessions in
     which the next click often goes to an item that appeared about the same time, now and then back to an earlier
-    one, and otherwise to what is popular in that hour. Nothing larger than the users, the items and one hour is in memory.
+    one, and otherwise to what is popular in that hour. Nothing larger than the users, the items and one hour is in
+    memory.
 
     >>> hours = list(simulate_log(1000, 200, mean_clicks=10.0, days=2, seed=1))
     >>> len(hours), bool(8_000 < sum(len(hour["item"]) for hour in hours) < 12_000)

@@ -168,7 +168,8 @@ def _empty(n: int) -> Csr:
 
 def without_counts(tables: Tables) -> Tables:
     """Return tables in which nothing follows or goes together with anything."""
-    return tables._replace(**dict.fromkeys(COUNTS, _empty(tables.n_items)), sessions=None)
+    none: dict[str, Any] = dict.fromkeys(COUNTS, _empty(tables.n_items))
+    return tables._replace(**none, sessions=None)
 
 
 def _csr(matrix: Any, total: NDArray[Any]) -> Csr:

@@ -573,7 +573,8 @@ def private(clicks: Clicks, fitted: Fitted, fewest: int = 5) -> Fitted:
     counted = settings._replace(members=members)
     tables = count(EventCounts(events), counted, math.exp(fitted.tables.outside), asked_of)
     apart = pairs_of_many(events, fewest, both=True)
-    tables = tables._replace(**{name: only(getattr(tables, name), apart) for name in COUNTS})
+    kept: dict[str, Any] = {name: only(getattr(tables, name), apart) for name in COUNTS}
+    tables = tables._replace(**kept)
     rows = [window for window in fitted.windows if window.n >= fewest]
     scales = tuple(scale and averaged(scale, fewest) for scale in fitted.dense.scales)
     return fitted._replace(

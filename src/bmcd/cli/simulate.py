@@ -37,8 +37,8 @@ def simulate(
     model: Annotated[
         SimulatedModel,
         typer.Option(
-            help="bmcd: one cluster per user, as in the paper's study; tastes: several tastes; sessions: clicks in order, "
-            "with times; log: a large log with times and items that come and go."
+            help="bmcd: one cluster per user, as in the paper's study; tastes: several tastes; sessions: clicks in "
+            "order, with times; log: a large log with times and items that come and go."
         ),
     ] = SimulatedModel.bmcd,
     tastes: Annotated[
@@ -99,8 +99,8 @@ def simulate(
 
     As in the paper's study each user has a ranking of all items, drawn around the consensus of a cluster, and
     clicks the best of it. With --model tastes a user has several tastes, and there may be millions of users. With
-    --model sessions clicks have times: a click follows from the one before it, or repeats an earlier one, or goes to
-    what is popular on that day. With --model log the log may be of any size: it is written hour by hour.
+    --model sessions clicks have times: a click follows from the one before it, or repeats an earlier one, or goes
+    to what is popular on that day. With --model log the log may be of any size: it is written hour by hour.
     """
     given = {
         "tastes": tastes, "clusters": clusters, "alpha": alpha, "truth": truth, "days": days, "follow": follow,
