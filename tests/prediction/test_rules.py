@@ -190,7 +190,7 @@ def test_values_that_make_no_sense():
             bmcd.ListRules(**given)
     with pytest.raises(InputTypeError, match="shares must be a dict"):
         bmcd.ListRules(shares=["x"])
-    with pytest.raises(InputTypeError, match="must be bmcd.ListRules"):
+    with pytest.raises(InputTypeError, match=r"must be bmcd\.ListRules"):
         read_rules("x", table_of([["x"]]), 1, np.ones(1, bool))
     with pytest.raises(InputError, match="came without an item table"):
         read_rules(bmcd.ListRules(), None, 1, np.ones(1, bool))
@@ -227,7 +227,8 @@ def models(log):
 def test_every_recommender_takes_filters_and_rules(models, log, name):
     model = models[name]
     value = "probability" if name in ("BMCD", "Blend") else "score"
-    section = dict(zip(log.items.tolist(), [log.items_table.groups["section"].of_item(j) for j in range(30)]))
+    groups = log.items_table.groups["section"]
+    section = {item: groups.of_item(column) for column, item in enumerate(log.items.tolist())}
     found = model.recommend(5, only={"section": ["x", "y"]}, never={"price": [20, None]})
     assert set(found["item"].map(section)) == {("x",), ("y",)}
     assert found["item"].str[1:].astype(int).max() < 20
@@ -237,7 +238,10 @@ def test_every_recommender_takes_filters_and_rules(models, log, name):
     ):
         plain, ruled = ask(), ask(rules=bmcd.ListRules("section", at_most=2))
         assert ruled.attrs["rules"]["exact"]
-        assert ruled["item"].map(section).groupby(ruled["user"]).apply(lambda s: s.value_counts().get(("x",), 0)).max() <= 2
+        assert (
+            ruled["item"].map(section).groupby(ruled["user"]).apply(lambda s: s.value_counts().get(("x",), 0)).max()
+            <= 2
+        )
         kept, before = ruled.attrs["rules"]["kept"], ruled.attrs["rules"]["plain"]
         assert kept == pytest.approx(ruled[value].sum())
         assert before == pytest.approx(plain[value].sum())

@@ -126,7 +126,9 @@ def recommend(
         asked = list(people)
 
         def some(first: int, last: int, **more: Any) -> Any:
-            return _noted(fitted.recommend_for(strangers.of_users(range(first, last)), k, **options, **more), reports)
+            return _noted(
+                fitted.recommend_for(strangers.of_users(range(first, last)), k, **options, **more), reports
+            )
 
     else:
         texts = ids_of_file(users_file, "user", layout) if users_file else None if users is None else ids_in(users)
@@ -191,8 +193,8 @@ def _say_price(reports: list[dict[str, Any]]) -> None:
         return
     share = f" ({found['price'] / found['plain']:.2%})" if found["plain"] else ""
     say(
-        f"Rules: {found['n_groups']:.2f} groups in a list; price {found['price']:,.2f} of {found['plain']:,.2f} expected "
-        f"hits{share}, {found['n_changed']:,} of {found['n_users']:,} lists changed."
+        f"Rules: {found['n_groups']:.2f} groups in a list; price {found['price']:,.2f} of {found['plain']:,.2f} "
+        f"expected hits{share}, {found['n_changed']:,} of {found['n_users']:,} lists changed."
     )
     if found["n_unkept"]:
         say(f"{found['n_unkept']:,} users have too few items left to keep the rules: kept as far as possible.")

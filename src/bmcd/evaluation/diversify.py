@@ -134,7 +134,11 @@ class Diversity:
         if self.trials:
             lines.append(
                 f"  back-test: the hit rate held in {self.n_held} of {self.n_tried} windows of use"
-                + (f"; in {len(self.trials) - self.n_tried} none qualified" if self.n_tried < len(self.trials) else "")
+                + (
+                    f"; in {len(self.trials) - self.n_tried} none qualified"
+                    if self.n_tried < len(self.trials)
+                    else ""
+                )
             )
         return "\n".join(lines)
 
@@ -211,7 +215,9 @@ def diversify(
     result = _chosen(found, hit_rate, confidence, measure, k, horizon, seed)
     if log is None:
         return result
-    trials = _backtest(model, log, cuts, window, k, horizon, settings, hit_rate, confidence, measure, seed, n_threads)
+    trials = _backtest(
+        model, log, cuts, window, k, horizon, settings, hit_rate, confidence, measure, seed, n_threads
+    )
     return replace(result, trials=trials)
 
 
@@ -274,6 +280,7 @@ def _tested(
         if mask is None and key in kept:
             return kept[key]
         rows = scored[users]
+        lists: Lists
         if people is None:
             lists = model.lists(size, model.clicks_.users[rows].tolist(), mask, **options)
         else:
@@ -310,17 +317,17 @@ def _chosen(
     good = set(qualified(len(p_values), p_values.__getitem__, [0], confidence))
     settings = tuple(
         Setting(
-            one, float(found.hit_share[s].mean()), float(found.groups[s].mean()), found.coverage[s], found.expected[s],
-            p_values[s], s in good,
+            one, float(found.hit_share[s].mean()), float(found.groups[s].mean()), found.coverage[s],
+            found.expected[s], p_values[s], s in good,
         )
         for s, one in enumerate(found.settings)
     )  # fmt: skip
     if not good:
         low = lower_bound(found.hit_share[0], confidence, seed)
         raise InputError(
-            f"no setting keeps a hit rate of {wanted:g} with {confidence:.0%} confidence: already the least diverse "
-            f"lists ({settings[0].rules}) have {settings[0].hit_rate:.4f} for these {n_users:,} users and, to be "
-            f"sure, at least {low:.4f} for others. Ask for less, or give more test users."
+            f"no setting keeps a hit rate of {wanted:g} with {confidence:.0%} confidence: already the least "
+            f"diverse lists ({settings[0].rules}) have {settings[0].hit_rate:.4f} for these {n_users:,} users and, "
+            f"to be sure, at least {low:.4f} for others. Ask for less, or give more test users."
         )
     best = max(good, key=lambda s: (getattr(settings[s], measure), settings[s].hit_rate))
     low = lower_bound(found.hit_share[best], confidence, seed)

@@ -124,8 +124,8 @@ def with_groups(
     if (several := np.flatnonzero(lengths > 1)).size:
         item = int(several[0])
         raise InputError(
-            f"limits of groups need items with one {name} at most, but {several.size:,} items have several, such as "
-            f"item {shown(clicks.items[item])}: {listed(list(groups.of_item(item)))}."
+            f"limits of groups need items with one {name} at most, but {several.size:,} items have several, such "
+            f"as item {shown(clicks.items[item])}: {listed(list(groups.of_item(item)))}."
         )
     of_item = np.full(clicks.n_items, -1, np.int64)
     of_item[lengths == 1] = groups.numbers
@@ -147,7 +147,9 @@ def _of_groups(limit: Limit | None, name: str, column: str, groups: ItemGroups, 
     counts = np.full(len(groups.names), otherwise, np.int64)
     if limit is not None and hasattr(limit, "items"):
         given = dict(limit.items())
-        for g, (one, number) in zip(group_numbers(groups, list(given), f"{name} of {column}"), given.items(), strict=True):
+        for g, (one, number) in zip(
+            group_numbers(groups, list(given), f"{name} of {column}"), given.items(), strict=True
+        ):
             counts[g] = _number(number, f"{name} of {shown(one)}", due, "recommendations", round_off)
     elif limit is not None:
         counts[:] = _number(limit, name, due, "recommendations", round_off)

@@ -227,10 +227,11 @@ class ProbabilityModel(BaseEstimator, ABC):
     ) -> Frame:
         """Return the k items that a click on this item says most about: "who clicked this goes on to".
 
-        A frame with the columns item, title (if there are any), rank, probability (of being the very next click of a
-        visitor who has clicked only this item), lift (that over the probability for a visitor who has clicked nothing
-        yet), and gain, probability x log(lift), by which they are ranked: it favours neither popular nor rare items.
-        Only items with a lift above 1 are similar, so there may be fewer than k. ``items``, ``only`` and ``never`` are those of `recommend`.
+        A frame with the columns item, title (if there are any), rank, probability (of being the very next click of
+        a visitor who has clicked only this item), lift (that over the probability for a visitor who has clicked
+        nothing yet), and gain, probability x log(lift), by which they are ranked: it favours neither popular nor
+        rare items. Only items with a lift above 1 are similar, so there may be fewer than k. ``items``, ``only``
+        and ``never`` are those of `recommend`.
 
         >>> import bmcd
         >>> model = bmcd.BMCD(2).fit(bmcd.simulate(n_users=100, seed=1).clicks, draws=10, warmup=10, chains=2)
@@ -385,9 +386,9 @@ class ProbabilityModel(BaseEstimator, ABC):
         """Return the smallest `min_probability` with which what is kept has at least the wanted hit rate.
 
         It does so with this confidence for other users like those of ``test``, although it is chosen on these: see
-        `bmcd.prediction.cutoffs.sure_cutoff_for`. By default that rests on a bootstrap over users, with ``finite_sample``
-        on a bound that holds for any number of them. With confidence None the hit rate is only that on these data, and
-        a little lower on others. If no cut-off will do, an error says what can be promised.
+        `bmcd.prediction.cutoffs.sure_cutoff_for`. By default that rests on a bootstrap over users, with
+        ``finite_sample`` on a bound that holds for any number of them. With confidence None the hit rate is only
+        that on these data, and a little lower on others. If no cut-off will do, an error says what can be promised.
         """
         probability, hit, user = self._hits(test, k, horizon, options)
         if confidence is None:
@@ -544,8 +545,10 @@ def _framed(
     users: NDArray[Any], lists: Lists, clicks: Clicks, least: float | None, report: RulesReport | None
 ) -> Frame:
     """Return recommendations as a frame, with what rules did, if there were any."""
-    frame = recommendation_frame(users, lists, clicks, column="probability", at_least=least)
-    return frame if report is None else with_report(frame, report)
+    frame: Frame = recommendation_frame(users, lists, clicks, column="probability", at_least=least)
+    if report is not None:
+        frame = with_report(frame, report)
+    return frame
 
 
 def _check_probability(value: float | None) -> float | None:

@@ -78,9 +78,13 @@ class ListRules:
         for name, cap in caps:
             if cap is not None and not _is_whole(cap, 0 if name else 1):
                 of = f" of {shown(name)}" if name else ""
-                raise InputError(f"at_most{of} must be a whole number, {0 if name else 1} or more, not {shown(cap)}.")
+                raise InputError(
+                    f"at_most{of} must be a whole number, {0 if name else 1} or more, not {shown(cap)}."
+                )
         if self.at_least_groups is not None and not _is_whole(self.at_least_groups, 1):
-            raise InputError(f"at_least_groups must be a whole number, 1 or more, not {shown(self.at_least_groups)}.")
+            raise InputError(
+                f"at_least_groups must be a whole number, 1 or more, not {shown(self.at_least_groups)}."
+            )
         if self.shares is not None and not isinstance(self.shares, Mapping):
             raise InputTypeError(f"shares must be a dict such as {{'local': 0.2}}, not {shown(self.shares)}.")
         for name, share in (self.shares or {}).items():
@@ -182,7 +186,8 @@ def read_rules(rules: Rules, table: ItemTable | None, k: int, allowed: Bools) ->
     if len({name for name, _ in found}) < len(found):
         raise InputError(f"there are two sets of rules about {listed([name for name, _ in found])}. Join them.")
     names: list[str] = []
-    caps, floors, there, column = [], [], [], []
+    caps, floors, there = list[Ints](), list[Ints](), list[Bools]()
+    column: list[int] = []
     for number, (one, (name, groups)) in enumerate(zip(given, found, strict=True)):
         cap, floor = np.full(len(groups.names), NO_CAP, np.int64), np.zeros(len(groups.names), np.int64)
         if isinstance(one.at_most, Mapping):
@@ -194,19 +199,25 @@ def read_rules(rules: Rules, table: ItemTable | None, k: int, allowed: Bools) ->
             math.ceil(share * k - ROUNDING) for share in shares.values()
         ]
         n_items = np.bincount(groups.numbers[np.repeat(allowed, np.diff(groups.starts))], minlength=len(cap))
-        _refuse_impossible(one, name, groups.names, cap, floor, n_items, groups.is_single, allowed, groups.starts, k)
-        for parts, array in ((caps, cap), (floors, floor), (there, n_items > 0)):
-            parts.append(array)
+        _refuse_impossible(
+            one, name, groups.names, cap, floor, n_items, groups.is_single, allowed, groups.starts, k
+        )
+        caps.append(cap)
+        floors.append(floor)
+        there.append(n_items > 0)
         column += [number] * len(cap)
         names += groups.names
-    first = np.concatenate(([0], np.cumsum([len(cap) for cap in caps])))
+    first = [0, *np.cumsum([len(cap) for cap in caps]).tolist()]
     lengths = [np.diff(groups.starts) for _, groups in found]
     starts = np.concatenate(([0], np.cumsum(sum(lengths)))).astype(np.int64)
     if len(found) == 1:
         own = found[0][1].numbers
     else:
         parts = [
-            [groups.numbers[groups.starts[i] : groups.starts[i + 1]] + first[c] for c, (_, groups) in enumerate(found)]
+            [
+                groups.numbers[groups.starts[i] : groups.starts[i + 1]] + first[c]
+                for c, (_, groups) in enumerate(found)
+            ]
             for i in range(table.n_items)
         ]
         own = np.concatenate([part for item in parts for part in item]) if parts else np.zeros(0, np.int32)
@@ -259,8 +270,8 @@ def _refuse_impossible(
     if most < min(k, int(allowed.sum())):
         raise InputError(
             f"at_most allows {most} items of the {there} groups of {column!r} in a list"
-            f"{f', {without} without a group among them' if without else ''}, but a list has {k}. Raise at_most, or "
-            "lower k."
+            f"{f', {without} without a group among them' if without else ''}, but a list has {k}. Raise "
+            "at_most, or lower k."
         )
 
 
@@ -289,7 +300,9 @@ def ruled_lists(
         cut = (lists.items[:, -1] >= 0) & (wide < int(every.sum())) if wide else np.zeros(len(users), np.bool_)
         short = np.flatnonzero(cut & (lacking > 0).any(axis=1))
         if len(short):
-            lists, places, lacking = _with_more(ask, users, short, lists, places, lacking, groups_of, every, k, rules, value)
+            lists, places, lacking = _with_more(
+                ask, users, short, lists, places, lacking, groups_of, every, k, rules, value
+            )
         items = np.where(places >= 0, np.take_along_axis(lists.items, np.maximum(places, 0), axis=1), -1)
         values = {
             name: np.where(places >= 0, np.take_along_axis(of, np.maximum(places, 0), axis=1), 0.0)
@@ -415,14 +428,15 @@ def choose(items: Ints, score: Floats, k: int, rules: ReadRules) -> tuple[Ints, 
     return chosen, lacking
 
 
-def with_report(frame: Frame, report: RulesReport) -> Frame:
+def with_report(frame: Frame, report: RulesReport) -> Any:
     """Put the report where a frame can hold it: in ``attrs["rules"]`` of pandas, in the metadata of Arrow."""
-    if hasattr(frame, "attrs"):
-        frame.attrs["rules"] = report.to_dict()
-    elif hasattr(frame, "replace_schema_metadata"):
-        own = {**(frame.schema.metadata or {}), b"rules": json.dumps(report.to_dict()).encode()}
-        return frame.replace_schema_metadata(own)
-    return frame
+    found: Any = frame
+    if hasattr(found, "attrs"):
+        found.attrs["rules"] = report.to_dict()
+    elif hasattr(found, "replace_schema_metadata"):
+        own = {**(found.schema.metadata or {}), b"rules": json.dumps(report.to_dict()).encode()}
+        found = found.replace_schema_metadata(own)
+    return found
 
 
 @numba.njit(cache=True, nogil=True)
@@ -500,7 +514,9 @@ def _choose(items, score, starts, numbers, column, cap, floor, least, worth, is_
                         different[column[g]] += 1
                     count[g] += 1
         if swaps:
-            _swap(items[u], score[u], size, starts, numbers, column, cap, floor, least, worth, count, different, taken)
+            _swap(
+                items[u], score[u], size, starts, numbers, column, cap, floor, least, worth, count, different, taken
+            )
         place = 0
         for i in range(size):
             if taken[i]:

@@ -30,9 +30,9 @@ NOT_FOR = (
 PLAIN = re.compile(r"([\\`*_{}\[\]<>()#+!|~-])")
 STYLE = (
     "body{font:16px/1.5 system-ui,sans-serif;max-width:48rem;margin:2rem auto;padding:0 1rem;color:#1c2328;"
-    "background:#fff}table{border-collapse:collapse;margin:1rem 0;display:block;overflow-x:auto}th,td{text-align:left;"
-    "padding:.2rem 1rem .2rem 0;border-bottom:1px solid #ccd3d8;vertical-align:top;overflow-wrap:anywhere}"
-    "code{overflow-wrap:anywhere}@media(prefers-color-scheme:dark){body{color:#e3e8eb;background:#14191c}th,td{"
+    "background:#fff}table{border-collapse:collapse;margin:1rem 0;display:block;overflow-x:auto}"
+    "th,td{text-align:left;padding:.2rem 1rem .2rem 0;border-bottom:1px solid #ccd3d8;vertical-align:top;"
+    "overflow-wrap:anywhere}code{overflow-wrap:anywhere}@media(prefers-color-scheme:dark){body{color:#e3e8eb;background:#14191c}th,td{"
     "border-color:#3a444b}}"
 )
 
@@ -63,7 +63,15 @@ class Card:
 def make_card(model: Model, file_hash: str = "") -> Card:
     """Return the card of a fitted model; ``file_hash`` is the SHA-256 of its file."""
     kind = type(model).__name__
-    parts = [_what(model), _uses(), _data(model), _members(model), _calibration(model), _groups(model), _limits(model)]
+    parts = [
+        _what(model),
+        _uses(),
+        _data(model),
+        _members(model),
+        _calibration(model),
+        _groups(model),
+        _limits(model),
+    ]
     return Card(f"Model card: {kind}", (*(part for part in parts if part is not None), _versions(model, file_hash)))
 
 
@@ -107,8 +115,8 @@ def _what(model: Model) -> Part:
     meaning = (
         "The probability of an item is that of being among a person's next clicks, as many as asked for."
         if isinstance(model, Blend)
-        else "The probability of an item is that of being among a person's next k clicks, under the model's ranking. "
-        "On later clicks it is calibrated only as part of a Blend."
+        else "The probability of an item is that of being among a person's next k clicks, under the model's "
+        "ranking. On later clicks it is calibrated only as part of a Blend."
     )
     as_of = getattr(model, "as_of_", None)
     rows = [("", ""), ("kind", type(model).__name__), ("settings", text)]
@@ -152,10 +160,13 @@ def _members(model: Model) -> Part | None:
             used = f"{shares[name]:.0%}" if name in shares else "" if name in model.members_ else "left out"
             rows.append((name, *gained, used))
         return Part("Members and weights", rows=tuple(rows))
-    rows = [("", "")]
+    sampled: list[tuple[str, ...]] = [("", "")]
     for name, part in sampled_models(model).items():
-        rows += [(f"{name}: {what}", str(number)) for what, number in (("chains", part.draws_.n_chains), ("draws of each", part.draws_.n_draws))]
-    return Part("Sampling", rows=tuple(rows))
+        sampled += [
+            (f"{name}: {what}", str(number))
+            for what, number in (("chains", part.draws_.n_chains), ("draws of each", part.draws_.n_draws))
+        ]
+    return Part("Sampling", rows=tuple(sampled))
 
 
 def _calibration(model: Model) -> Part:
@@ -169,7 +180,7 @@ def _calibration(model: Model) -> Part:
         ]
     text = str(verdict.text)
     if rows:
-        text += " Each window was predicted by members and weights from before it: the hits of the next click in lists of ten."
+        text += " Each window was predicted by members and weights from before it."
     return Part("Calibration and back-test", (text, *map(str, verdict.advice)), rows=tuple(rows))
 
 
@@ -181,7 +192,8 @@ def _groups(model: Model) -> Part | None:
     for name, groups in found.groups.items():
         sizes = groups.matrix.sum(axis=0)
         largest = ", ".join(
-            f"{short_title(groups.names[g])} {int(sizes[g]):,}" for g in sorted(range(len(sizes)), key=lambda g: -sizes[g])[:6]
+            f"{short_title(groups.names[g])} {int(sizes[g]):,}"
+            for g in sorted(range(len(sizes)), key=lambda g: -sizes[g])[:6]
         )
         n_without = int((groups.matrix.sum(axis=1) == 0).sum())
         rows.append((short_title(name), f"{len(groups.names):,}", f"{n_without:,}", largest))
@@ -191,11 +203,13 @@ def _groups(model: Model) -> Part | None:
 def _limits(model: Model) -> Part:
     clicks = model.clicks_
     points = [
-        "It knows no item that nobody had clicked when it was fitted; clicks on such items are expected outside it.",
+        "It knows no item that nobody had clicked when it was fitted; clicks on such items fall outside it.",
         "Probabilities hold for people like those it was fitted to, and as long as they click as they did.",
     ]
     if clicks.order is None:
-        points.append("The log had no order: nothing is known of later clicks, and calibration is about random ones.")
+        points.append(
+            "The log had no order: nothing is known of later clicks, and calibration is about random ones."
+        )
     elif not clicks.has_clock:
         points.append("The log had no clock: nothing is known of how fast popularity changes.")
     few = int((clicks.per_item < 5).sum()) if clicks.n_users else 0

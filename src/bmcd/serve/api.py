@@ -103,7 +103,7 @@ class Api:
                 self._check(query.k, query.horizon, user=[user])
                 own = _own_user(model, user)
                 only, never = self._filter("only", query.only), self._filter("never", query.never)
-                more = {"only": only, "never": never, "groups": query.groups}
+                more: dict[str, Any] = {"only": only, "never": never, "groups": query.groups}
                 answer = model.recommend_to_user(own, query.k, query.min_probability, query.horizon, **more)
                 self.metrics.people.inc()
                 return answer
@@ -163,7 +163,7 @@ class Api:
 
         @routes.get("/v1/card", tags=["look up"])
         async def card(request: Request) -> Response:
-            """Give the model card: data, members, calibration, groups, limits, intended use; as a page to browsers."""
+            """Give the model card: data, members, calibration, groups, limits, intended use."""
             model = self.current.get()
             if "text/html" in request.headers.get("accept", ""):
                 return Response(model.card_page, media_type="text/html")
