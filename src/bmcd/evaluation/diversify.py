@@ -17,6 +17,7 @@ from bmcd.prediction.bounds import betting_p_value, lower_bound, qualified
 from bmcd.prediction.rules import ListRules, groups_in_lists, read_rules, ruled_lists
 from bmcd.prediction.top_k import Lists, check_horizon, check_k
 from bmcd.prediction.truth import Truth, read_truth, was_clicked
+from bmcd.system.estimator import clone
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -341,8 +342,6 @@ def _backtest(
     wanted: float, confidence: float, measure: Measure, seed: int, n_threads: int | None,
 ) -> tuple[Trial, ...]:  # fmt: skip
     """Choose in every window but the last, use in the next one, and look whether the hit rate held."""
-    from sklearn.base import clone
-
     if not log.has_clock and log.order is None:
         raise InputError("a back-test needs a log in order. Read it with time_column=, or order='rows'.")
     if log.items_table is None:
@@ -350,7 +349,7 @@ def _backtest(
     trials: list[Trial] = []
     before: tuple[str, ListRules | None] | None = None
     for one in windows_of(log, cuts, window, horizon, "moment", seed, bool(getattr(model, "repeats", False))):
-        fresh = clone(model, safe=False)
+        fresh = clone(model)
         own = {name: value for name, value in (("seed", seed), ("progress", False)) if takes(fresh.fit, name)}
         fitted = fresh.fit(one.train, **own)
         found = _tested(fitted, one.test, one.histories, k, horizon, settings, n_threads)
