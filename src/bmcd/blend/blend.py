@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from bmcd.baselines.ordered import more_clicks
 from bmcd.blend import file
 from bmcd.blend.explain import BlendExplanation, contributions, reasons
 from bmcd.blend.fitting import Fitted, Models, fit_ordered, fit_unordered
 from bmcd.blend.predictor import BlendPredictor
+from bmcd.blend.updating import updated
 from bmcd.clicks.histories import clicks_of_histories
 from bmcd.clicks.ids import places_of
 from bmcd.clicks.log import Clicks
@@ -157,6 +159,32 @@ class Blend(ProbabilityModel):
     def _learn(self, clicks: Clicks, fitted: Fitted) -> None:
         self.clicks_, self.fitted_ = clicks, fitted
         self._answers = BlendPredictor(clicks, fitted)
+
+    def update(self, clicks: Any, keep: str | None = None) -> Blend:
+        """Count more clicks, and return self: the counts are those of a fit to all clicks so far.
+
+        Members, weights and EASE stay as they were learnt: `fit` with ``start`` learns them again. It takes a tenth
+        of a fit, so that a model can follow a busy site minute by minute. Only blends of counts can be updated, and
+        only with the clicks they were fitted to: not those saved with ``clicks=False``.
+
+        Parameters
+        ----------
+        clicks
+            A `Clicks`, or a frame with the columns user and item (and time). New users and items, late clicks, and
+            clicks that were counted before are welcome; see `Clicks.add`.
+        keep
+            Forget clicks that are older than this, such as "72h", at the last click. By default none.
+        """
+        return self.recount(more_clicks(self.check_fitted().clicks_, clicks, keep))
+
+    def recount(self, clicks: Clicks, learnt: Blend | None = None) -> Blend:
+        """Count these clicks instead of those counted so far, and return self.
+
+        Members, weights and EASE stay, or are those of ``learnt``, another blend of counts.
+        """
+        of = self if learnt is None else learnt
+        self._learn(clicks, updated(of.check_fitted().fitted_, of.clicks_, clicks))
+        return self
 
     # ---- recommendations ----
 

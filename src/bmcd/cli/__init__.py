@@ -25,6 +25,7 @@ from bmcd.cli.report import report
 from bmcd.cli.serve import serve
 from bmcd.cli.simulate import simulate
 from bmcd.cli.split import split
+from bmcd.cli.update import update
 
 app = typer.Typer(
     cls=Commands,
@@ -55,6 +56,7 @@ for command, example in (
     (simulate, "bmcd simulate -o clicks.csv --users 500 --truth truth.csv"),
     (split, "bmcd split clicks.csv --train train.csv --test test.csv -k 5 --by time"),
     (fit, "bmcd fit clicks.csv -o model.bmcd --titles items.csv"),
+    (update, "bmcd update model.bmcd new_clicks.csv --keep 72h"),
     (recommend, "bmcd recommend model.bmcd -k 5 -o recommendations.csv"),
     (evaluate, "bmcd evaluate model.bmcd test.csv -k 10 --hit-rate 0.5"),
     (backtest, "bmcd backtest clicks.csv --window 1d --cuts 5 -k 10 --horizon 1 -o backtest.csv"),
