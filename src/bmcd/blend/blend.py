@@ -24,7 +24,7 @@ from bmcd.errors import InputError, Message, Option
 from bmcd.models.base import ProbabilityModel
 from bmcd.models.remarks import warn_if_few_are_left
 from bmcd.prediction.answers import MaxDraws, Options
-from bmcd.prediction.top_k import Frame, check_horizon, check_k, recommendation_frame
+from bmcd.prediction.top_k import Frame, Lists, check_horizon, check_k, recommendation_frame
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -225,6 +225,34 @@ class Blend(ProbabilityModel):
         lists = self.lists_for(people, k, items, horizon=horizon, n_threads=n_threads, progress=progress)
         warn_if_few_are_left(self._n_clicked(people), people.n_items, k, horizon)
         return recommendation_frame(people.users, lists, people, column="probability", at_least=least)
+
+    def lists_at(
+        self,
+        people: Clicks,
+        k: int = 10,
+        items: Iterable[Any] | None = None,
+        *,
+        horizon: int | None = None,
+        now: int | None = None,
+        n_threads: int | None = None,
+    ) -> tuple[Lists, Floats]:
+        """Return `lists_for` at a point in time, and the expected number of each one's next clicks outside.
+
+        ``now`` is in microseconds since 1970. A session whose last click was longer ago than `session_gap` is over.
+        """
+        self.check_fitted()
+        answers, k = self._answers, check_k(k)
+        sequence, histories = answers.histories(people, None)
+        if now is not None and people.times is not None and people.has_clock:
+            some = np.flatnonzero(np.diff(people.starts))
+            last = people.times.view(np.int64)[people.starts[1:][some] - 1]
+            over = some[now - last > people.session_gap]
+            histories[over, 1] = histories[over, 2]
+        options = Options("auto", n_threads, False)
+        found, probability, outside = answers.answer_histories(
+            people, sequence, histories, k, items, options, check_horizon(horizon, k)
+        )
+        return Lists(found, {"probability": probability, "mcse": np.zeros_like(probability)}), outside
 
     def _n_clicked(self, people: Clicks) -> NDArray[np.int64]:
         return np.zeros(people.n_users, np.int64) if self.repeats else people.per_user

@@ -12,6 +12,7 @@ from starlette.responses import Response
 from bmcd.errors import BmcdError
 from bmcd.serve.current_model import CurrentModel
 from bmcd.serve.invocations import answer_rows, people_of
+from bmcd.serve.live import Live
 from bmcd.serve.messages import (
     Body,
     Explain,
@@ -57,8 +58,10 @@ class ItemQuery(Body):
 class Api:
     """The routes, and what they share."""
 
-    def __init__(self, current: CurrentModel, slots: Slots, metrics: Metrics, limits: Limits) -> None:
-        self.current, self.slots, self.metrics, self.limits = current, slots, metrics, limits
+    def __init__(
+        self, current: CurrentModel, slots: Slots, metrics: Metrics, limits: Limits, live: Live | None = None
+    ) -> None:
+        self.current, self.slots, self.metrics, self.limits, self.live = current, slots, metrics, limits, live
 
     def router(self) -> APIRouter:
         """Return the routes."""
@@ -89,8 +92,11 @@ class Api:
 
             def work(model: ServedModel) -> dict[str, Any]:
                 self._check(query.k, query.horizon, user=[user])
-                own = _own_user(model, user)
-                answer = model.recommend_to_user(own, query.k, query.min_probability, query.horizon)
+                if self.live is not None:
+                    answer = self.live.recommend_to(model, user, query.k, query.min_probability, query.horizon)
+                else:
+                    own = _own_user(model, user)
+                    answer = model.recommend_to_user(own, query.k, query.min_probability, query.horizon)
                 self.metrics.people.inc()
                 return answer
 
@@ -107,6 +113,8 @@ class Api:
                 self._check(body.k, body.horizon, **ids)
                 if (body.clicked is None) == (body.user is None):
                     raise Problem(422, "Give either what the person has clicked, or a user of the model.")
+                if body.user is not None and self.live is not None and self.live.is_hidden(body.user):
+                    raise Problem(404, "This user is being forgotten.")
                 own = None if body.user is None else _own_user(model, body.user)
                 return model.explain(body.item, body.k, clicked=body.clicked, own_user=own, horizon=body.horizon)
 
@@ -147,7 +155,8 @@ class Api:
         @routes.get("/v1/model", tags=["look up"])
         async def about() -> Response:
             """Say which model answers: hash, data, verdict, calibration, limits; of a blend members and windows."""
-            return JsonAnswer(self.current.get().about | {"limits": vars(self.limits)})
+            live = {} if self.live is None else {"live": self.live.about()}
+            return JsonAnswer(self.current.get().about | {"limits": vars(self.limits)} | live)
 
         @routes.post("/v1/reload", tags=["run"], responses={409: {"model": ProblemDetails}})
         async def reload() -> Response:
@@ -186,9 +195,13 @@ class Api:
         people = [(person.id, person.clicked) for person in asked.people]
         self._check_people(people, asked.k)
         self._check(asked.k, asked.horizon, items=asked.items or (), exclude=asked.exclude)
+        outside: list[float] | None = None if self.live is None else []
         answer = model.recommend(
-            people, asked.k, asked.min_probability, asked.items, asked.exclude, horizon=asked.horizon
+            people, asked.k, asked.min_probability, asked.items, asked.exclude, asked.horizon, outside
         )
+        if self.live is not None and outside is not None:
+            for (name, clicked), own, expected in zip(people, answer["people"], outside, strict=True):
+                self.live.note(name, own, clicked, answer["horizon"], expected)
         self.metrics.people.inc(len(people))
         return answer
 
