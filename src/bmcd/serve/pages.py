@@ -15,6 +15,7 @@ TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".s
 FILES = (
     *("page.css", "icon.svg", "page.js", "docs.js"),
     *("elements.js", "service.js", "person.js", "picker.js", "rows.js", "why.js", "about.js", "link.js", "csv.js"),
+    "live.js",
 )
 
 
