@@ -21,6 +21,7 @@ from bmcd.cli.explain import explain
 from bmcd.cli.fit import fit
 from bmcd.cli.quiet import with_quiet
 from bmcd.cli.recommend import recommend
+from bmcd.cli.replay import replay
 from bmcd.cli.report import report
 from bmcd.cli.serve import serve
 from bmcd.cli.simulate import simulate
@@ -65,6 +66,7 @@ for command, example in (
     (clusters, "bmcd clusters model.bmcd"),
     (explain, "bmcd explain model.bmcd ann A13"),
     (serve, "bmcd serve model.bmcd --port 8000"),
+    (replay, "bmcd replay clicks.parquet --speed 60"),
     (doctor, "bmcd doctor"),
 ):
     app.command(epilog=f"Example: {example}")(with_quiet(command))
