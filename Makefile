@@ -61,7 +61,7 @@ clean:
 
 .venv/core: .venv/bin/python pyproject.toml
 	@echo "Installing bmcd into .venv (once; a minute or two) ..."
-	$(BIN)/python -m pip install -q --disable-pip-version-check -e .
+	$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[report]'
 	@touch $@
 
 .venv/all: .venv/bin/python pyproject.toml
@@ -69,10 +69,10 @@ clean:
 	$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[dev]'
 	@touch $@ .venv/core
 
-# Linters and type stubs, pinned in pyproject.toml, apart from what the tests run with.
+# Linters and type stubs: the dependency group "lint" of pyproject.toml, which pip knows how to read since 25.1.
 .venv/judges: .venv/bin/python pyproject.toml
 	@echo "Installing the linters into .venv/judging (once) ..."
 	$(PYTHON) -m venv .venv/judging
-	@$(BIN)/python -c 'import tomllib; print("\n".join(tomllib.load(open("pyproject.toml", "rb"))["tool"]["bmcd"]["judges"]))' > .venv/judges.txt
-	$(JUDGES)/python -m pip install -q --disable-pip-version-check -r .venv/judges.txt
+	$(JUDGES)/python -m pip install -q --disable-pip-version-check --upgrade 'pip>=25.1'
+	$(JUDGES)/python -m pip install -q --disable-pip-version-check --group lint
 	@touch $@

@@ -41,8 +41,9 @@ def test_number_of_clicks_is_poisson_conditioned_on_at_least_one():
     assert np.diff(few.matrix.indptr).max() <= 3
 
 
-def test_rankings_lie_at_the_expected_distance(rotating_seed):
-    simulation = bmcd.simulate(seed=rotating_seed)
+@pytest.mark.chance(1e-5)
+def test_rankings_lie_at_the_expected_distance(rotating_seed, times):
+    simulation = bmcd.simulate(3000 * times, seed=rotating_seed)
     d = bmcd.mallows.distance(simulation.ranks, simulation.rho[simulation.labels])
     expected = bmcd.mallows.expected_distance(50, 3.0)
     assert abs(d.mean() - expected) < 5 * d.std() / np.sqrt(d.size)  # false alarm 6e-7

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from bmcd.models.bmcd import BMCD
     from bmcd.models.persistence import load
     from bmcd.models.tastes import Tastes
+    from bmcd.prediction.rules import ListRules
     from bmcd.reporting.report import report
     from bmcd.sampling.priors import Priors
     from bmcd.sampling.tastes.priors import TastePriors
@@ -32,6 +33,7 @@ __all__ = [
     "Blend",
     "Clicks",
     "ClicksError",
+    "ListRules",
     "Priors",
     "Simulation",
     "TastePriors",
@@ -67,6 +69,7 @@ _HOME = {
     "Blend": "bmcd.blend.blend",
     "Clicks": "bmcd.clicks.log",
     "ClicksError": "bmcd.clicks.log",
+    "ListRules": "bmcd.prediction.rules",
     "Priors": "bmcd.sampling.priors",
     "Simulation": "bmcd.simulation",
     "TastePriors": "bmcd.sampling.tastes.priors",

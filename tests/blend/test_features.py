@@ -40,7 +40,7 @@ def some_tables(rng, n, n_head):
     head = np.sort(rng.permutation(np.flatnonzero(known))[:n_head]).astype(np.int32)
     cell = np.where(known, rng.integers(0, 3, n), -1).astype(np.int32)
     cell[head] = -1
-    counts = [some_counts(rng, n, known, name == "ease") for name in ("a", "b", "c", "d", "ease")]
+    counts = [some_counts(rng, n, known, name == "ease") for name in ("a", "b", "c", "d", "e", "ease")]
     counts[2] = counts[2]._replace(
         value=counts[2].value / 100, total=rng.random(n).astype(np.float32)
     )  # of a walk, probabilities
@@ -120,7 +120,7 @@ def test_behind_unknown_clicks_there_is_room():
     start = np.concatenate(([0], np.full(n, many))).astype(np.int64)
     all_follow = Csr(start, row, np.ones(many, np.float32), np.ones(n, np.float32))
     none = Csr(np.zeros(n + 1, np.int64), row[:0], np.zeros(0, np.float32), np.zeros(n, np.float32))
-    counts = {name: none for name in ("follows_recent", "two_steps", "goes_with", "ease")}
+    counts = {name: none for name in ("follows_recent", "two_steps", "later", "goes_with", "ease")}
     tables = tables._replace(known=known, follows=all_follow, **counts)
     items = np.array([0] + [-1] * 30, np.int32)
     near = near_of(tables, items, np.array([[0, 0, 31]]))

@@ -119,3 +119,16 @@ def test_other_refusals():
     _, test = log([(1, 1, 0), (1, 2, 5)]).split_at(START + 3600, k=1)
     with pytest.raises(ClicksError, match="test clicks on items outside"):
         log([(1, 1, 0)]).add(test)
+
+
+def test_what_is_known_of_items_stays():
+    table = pd.DataFrame({"item": [1, 2], "section": ["news|local", "sports"], "price": [3.0, 4.5]})
+    first = log([(1, 2, 5), (1, 1, 6)]).with_items(table)
+    found = first.add(log([(2, 0, 1), (2, 3, 7)]))
+    assert found.items.tolist() == [0, 2, 1, 3]
+    sections = found.items_table.groups["section"]
+    assert [sections.of_item(column) for column in range(4)] == [(), ("sports",), ("local", "news"), ()]
+    np.testing.assert_array_equal(found.items_table.numbers["price"], [np.nan, 4.5, 3.0, np.nan])
+    kept = found.add(log([(2, 3, 9)]), keep="3h")
+    assert kept.items.tolist() == [1, 3]
+    assert kept.items_table.groups["section"].of_item(0) == ("local", "news")

@@ -410,16 +410,6 @@ def test_messages_stay_short():
     assert "and 988 more" in str(caught.value)
 
 
-def test_require_skips_or_fails(require, monkeypatch):
-    assert require("numpy") is np
-    monkeypatch.delenv("BMCD_REQUIRE_ALL", raising=False)
-    with pytest.raises(pytest.skip.Exception, match="extra missing: no_such_module"):
-        require("no_such_module")
-    monkeypatch.setenv("BMCD_REQUIRE_ALL", "1")
-    with pytest.raises(pytest.fail.Exception, match="no_such_module is required"):
-        require("no_such_module")
-
-
 def test_text_that_is_not_unicode_is_a_clicks_error():
     with pytest.raises(ClicksError, match="cannot be told apart"):
         Clicks.from_matrix([[1, 1]], items=["a", "\ud800"])

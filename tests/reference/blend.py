@@ -90,32 +90,35 @@ def features(tables, everything, running, near, extra, repeats):
     """
     n = len(tables.share)
     share = tables.share.astype(float)
-    names = ("follows", "follows_recent", "two_steps", "goes_with", "ease")
-    one, several, walk, together, ease = (dense_of(getattr(tables, name), n) for name in names)
-    x = np.zeros((n, 16))
+    names = ("follows", "follows_recent", "two_steps", "later", "goes_with", "ease")
+    one, several, walk, later, together, ease = (dense_of(getattr(tables, name), n) for name in names)
+    x = np.zeros((n, 17))
     session, recent = latest_known(running, tables.known, 20), latest_known(everything, tables.known, 20)
     if session:
         last = session[0]
-        after, beside = np.zeros(n), np.zeros(n)
-        total_after, total_beside = 0.0, 0.0
+        after, long_after, beside = np.zeros(n), np.zeros(n), np.zeros(n)
+        total_after, total_long_after, total_beside = 0.0, 0.0, 0.0
         for place, a in enumerate(session):
             for_after = 0.7**place / (tables.follows_recent.total[a] + 10.0)
+            for_long_after = 0.7**place / (tables.later.total[a] + 10.0)
             for_beside = 0.7**place / (tables.goes_with.total[a] + 10.0)
             after, beside = after + for_after * several[a], beside + for_beside * together[a]
+            long_after, total_long_after = long_after + for_long_after * later[a], total_long_after + for_long_after
             total_after, total_beside = total_after + for_after, total_beside + for_beside
-            x[:, 11] += ease[a]
+            x[:, 12] += ease[a]
         x[:, 0] = np.log1p(one[last] / 10.0 / share)
         x[:, 1] = x[:, 0] ** 2 / 5
         x[:, 2], x[:, 3] = np.log1p(after / (10.0 * total_after) / share), np.log1p(after / 1e-3)
         x[:, 4] = np.log1p(walk[last] / (1 - min(tables.two_steps.total[last], 0.9)) / share)
         x[:, 5] = np.log1p(walk[last] / 1e-3)
-        x[:, 6], x[:, 8] = np.log1p(beside / (10.0 * total_beside) / share), np.log1p(beside / 1e-3)
-        x[:, 7] = x[:, 6] ** 2 / 5
-    x[:, 9], x[:, 10] = np.log1p(near / 1e-2), np.sqrt(near)
+        x[:, 6] = np.log1p(long_after / (10.0 * total_long_after) / share)
+        x[:, 7], x[:, 9] = np.log1p(beside / (10.0 * total_beside) / share), np.log1p(beside / 1e-3)
+        x[:, 8] = x[:, 7] ** 2 / 5
+    x[:, 10], x[:, 11] = np.log1p(near / 1e-2), np.sqrt(near)
     for place, a in enumerate(recent):
-        x[:, 12] += 0.5**place * ease[a]
-    x[:, 11:13] = np.sign(x[:, 11:13]) * np.sqrt(np.abs(x[:, 11:13]))
+        x[:, 13] += 0.5**place * ease[a]
+    x[:, 12:14] = np.sign(x[:, 12:14]) * np.sqrt(np.abs(x[:, 12:14]))
     if repeats:
         for place, a in reversed(list(enumerate(recent))):
-            x[a, 13:] = 1.0, place == 0, 1 / (1 + place)
+            x[a, 14:] = 1.0, place == 0, 1 / (1 + place)
     return np.concatenate([tables.popularity, x, extra], axis=1)

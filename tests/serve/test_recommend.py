@@ -9,6 +9,8 @@ import pytest
 
 import bmcd
 
+pytestmark = pytest.mark.chance(0)
+
 KINDS = ("bmcd", "tastes", "blend")
 
 

@@ -1,6 +1,5 @@
 """One session of Spark for all tests: two executors in processes of their own, each with its Python workers."""
 
-import os
 import warnings
 from pathlib import Path
 
@@ -20,7 +19,7 @@ SETTINGS = {
 @pytest.fixture(scope="session")
 def spark_home(tmp_path_factory):
     """A copy, by links, of where Spark is installed: workers of a local cluster write below it."""
-    pyspark = pytest.importorskip("pyspark") if os.environ.get("BMCD_REQUIRE_ALL") != "1" else __import__("pyspark")
+    pyspark = pytest.importorskip("pyspark")
     home = tmp_path_factory.mktemp("spark")
     for path in Path(pyspark.__file__).parent.iterdir():
         (home / path.name).symlink_to(path)

@@ -113,6 +113,10 @@ class SessionKNN(OrderedBaseline):
         shapes = {"sessions_": (n_sessions, clicks.n_items), "sessions_of_": (clicks.n_items, n_sessions)}
         return {**shapes, "weights_": (n_sessions,)}
 
+    def packed_without_users(self, fewest: int) -> dict[str, NDArray[Any]]:
+        """Refuse to be saved without clicks: what it has learned are sessions."""
+        raise self._needs_everybody()
+
     def arrays(self) -> tuple[Any, ...]:
         """Return what `session_scores` takes after the history and the slots."""
         of, latest, _ = arrays_of(self.sessions_of_)

@@ -18,13 +18,14 @@ from bmcd.blend.predictor import BlendPredictor
 from bmcd.blend.updating import updated
 from bmcd.clicks.histories import clicks_of_histories
 from bmcd.clicks.ids import places_of
+from bmcd.clicks.item_table import Filter
 from bmcd.clicks.log import Clicks
 from bmcd.clicks.times import read_duration
 from bmcd.errors import InputError, Message, Option
 from bmcd.models.base import ProbabilityModel
-from bmcd.models.remarks import warn_if_few_are_left
 from bmcd.prediction.answers import MaxDraws, Options
-from bmcd.prediction.top_k import Frame, Lists, check_horizon, check_k, recommendation_frame
+from bmcd.prediction.rules import Rules
+from bmcd.prediction.top_k import Frame, Lists, check_horizon, check_k
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -197,6 +198,9 @@ class Blend(ProbabilityModel):
         *,
         horizon: int | None = None,
         unknown: Literal["error", "ignore"] = "error",
+        only: Filter | None = None,
+        never: Filter | None = None,
+        rules: Rules | None = None,
         max_draws: MaxDraws = "auto",
         n_threads: int | None = None,
         progress: bool | None = None,
@@ -215,16 +219,18 @@ class Blend(ProbabilityModel):
         unknown
             What to do about items that the log does not have: "error" lists them, "ignore" goes on without.
         """
+        people = self._people(histories, unknown)
+        k, least = check_k(k), _probability(min_probability)
+        horizon = check_horizon(horizon, k)
+        options = Options(max_draws, n_threads, progress)
+        return self._frame_for(people, k, horizon, self.allowed(items, only, never), rules, least, options)
+
+    def _people(self, histories: Any, unknown: str) -> Clicks:
+        """Return histories as clicks, after what the log knows of users by name."""
         known = self.check_fitted().clicks_
         people = clicks_of_histories(histories, known, unknown)
         named = isinstance(histories, Mapping) or (hasattr(histories, "columns") and people.times is None)
-        if named and known.has_clock and known.n_users:
-            people = self._with_earlier(people)
-        k, least = check_k(k), _probability(min_probability)
-        horizon = check_horizon(horizon, k)
-        lists = self.lists_for(people, k, items, horizon=horizon, n_threads=n_threads, progress=progress)
-        warn_if_few_are_left(self._n_clicked(people), people.n_items, k, horizon)
-        return recommendation_frame(people.users, lists, people, column="probability", at_least=least)
+        return self._with_earlier(people) if named and known.has_clock and known.n_users else people
 
     def lists_at(
         self,
@@ -302,14 +308,18 @@ class Blend(ProbabilityModel):
         blocks = self._answers.predictions(clicks, rows, check_horizon(horizon, check_k(k)), options)
         return np.concatenate([np.zeros((0, clicks.n_items)), *(block.probability for _, block in blocks)])
 
-    def outside(self, horizon: int = 10, users: Iterable[Any] | None = None) -> Floats:
+    def outside(self, horizon: int = 10, users: Iterable[Any] | None = None, *, histories: Any = None) -> Floats:
         """Return the expected number of each user's next clicks that go to items outside the model.
 
         Those are items that nobody had clicked when it was fitted. The probabilities of a user's items and this
-        number sum to ``horizon``.
+        number sum to ``horizon``. With ``histories``, as in `recommend_for`, it is that of new users. The frames of
+        `recommend` and `recommend_for` have the mean over their users as ``frame.attrs["outside"]``.
         """
-        clicks, horizon = self.clicks_with_users(), check_k(horizon)
-        options = Options("auto", None, False)
+        horizon, options = check_k(horizon), Options("auto", None, False)
+        if histories is not None:
+            people = self._people(histories, "ignore")
+            return self._answers.answer(people, None, 1, None, options, horizon)[2]
+        clicks = self.clicks_with_users()
         return self._answers.answer(clicks, self._answers.rows(users), 1, None, options, horizon)[2]
 
     def explain(
@@ -353,8 +363,7 @@ class Blend(ProbabilityModel):
     @property
     def as_of_(self) -> Any:
         """The time of the last click: recommendations are those of that moment. None without a clock."""
-        self.check_fitted()
-        return np.datetime64(self.fitted_.until, "us") if self.fitted_.settings.half_lives else None
+        return self.check_fitted().fitted_.as_of
 
     @property
     def members_(self) -> tuple[str, ...]:

@@ -8,7 +8,6 @@ weight of a unit may differ along the scale, which is cut at `KNOTS`.
 
 from __future__ import annotations
 
-import copy
 import inspect
 import warnings
 from collections.abc import Mapping
@@ -20,10 +19,10 @@ from urllib.parse import quote
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, clone
 
 from bmcd.clicks.log import Clicks
 from bmcd.errors import BlendError, BmcdError, FitWarning, InputError
+from bmcd.system.estimator import clone
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -208,7 +207,7 @@ def fit_members(
     fitted: dict[str, Any] = {}
     scales: list[Scale | None] = []
     for name, model in models.items():
-        fresh = clone(model) if isinstance(model, BaseEstimator) else copy.deepcopy(model)
+        fresh = clone(model)
         accepted = inspect.signature(fresh.fit).parameters
         run: dict[str, Any] = {"seed": seed, "n_threads": n_threads, "progress": progress}
         run = {key: value for key, value in run.items() if key in accepted} | dict(options.get(name, {}))

@@ -40,10 +40,12 @@ Ints = NDArray[np.int64]
 SESSION, RECENT = 20, 20
 # How much less each earlier click counts: of the running session, and of all.
 FADING, RECENT_FADING = 0.7, 0.5
-# Followers and partners kept of each item, and first steps of a walk.
-KEPT, FIRST_STEPS = 100, 50
+# Clicks that come up to so many clicks later in a session count as coming later, whatever the distance.
+FAR = 20
 # Items that are always candidates, of each popularity; where there are fewer items than ALL, all of them.
 HEAD, ALL = 150, 1000
+# Followers and partners kept of each item (up to ALL items: all of them), and first steps of a walk.
+KEPT, FIRST_STEPS = 100, 50
 # Clicks by which shares are drawn towards popularity.
 SMOOTHING = 10.0
 # Levels below which a share counts as next to nothing.
@@ -62,6 +64,7 @@ TOUCHED = (
     ("follows recent clicks, share", "Transitions"),
     ("two steps from the last click", "Transitions"),
     ("two steps from the last click, share", "Transitions"),
+    ("comes later than recent clicks", "Transitions"),
     ("goes with recent clicks", "RecentCooccurrence"),
     ("goes with recent clicks, squared", "RecentCooccurrence"),
     ("goes with recent clicks, share", "RecentCooccurrence"),
@@ -74,6 +77,10 @@ TOUCHED = (
     ("how recently clicked", "repeats"),
 )
 N_TOUCHED = len(TOUCHED)
+
+
+# The sparse tables, by their names in `Tables`.
+COUNTS = ("follows", "follows_recent", "two_steps", "later", "goes_with", "ease")
 
 
 class Settings(NamedTuple):
@@ -118,6 +125,7 @@ class Tables(NamedTuple):
     follows: Csr
     follows_recent: Csr
     two_steps: Csr
+    later: Csr
     goes_with: Csr
     ease: Csr
     sessions: Any  # of SessionKNN, or None
@@ -183,20 +191,23 @@ def count(
     cell, n_cell, cells = _cells(popularity, known, head, n_plain)
     inside = events.within(settings.window)
     on, none = settings.members, _empty(n)
-    follows = follows_recent = walk = goes_with = ease = none
+    kept = KEPT if n > ALL else ALL
+    follows = follows_recent = walk = later = goes_with = ease = none
     if "Transitions" in on:
         fading = decay_weights(inside, settings.fading)
         one, several = directed_pairs(inside, fading, 1), directed_pairs(inside, fading, 5)
-        follows, follows_recent = (_csr(keep_largest(m, KEPT), row_sums(m)) for m in (one, several))
-        walk = _csr(*two_steps(keep_largest(one, FIRST_STEPS), row_sums(one), SMOOTHING, KEPT))
+        follows, follows_recent = (_csr(keep_largest(m, kept), row_sums(m)) for m in (one, several))
+        walk = _csr(*two_steps(keep_largest(one, FIRST_STEPS), row_sums(one), SMOOTHING, kept))
+        far = directed_pairs(inside, fading, FAR, fading=False)
+        later = _csr(keep_largest(far, kept), row_sums(far))
     if "RecentCooccurrence" in on:
         together = recent_pairs(inside, 70.0, 5)
-        goes_with = _csr(keep_largest(together, KEPT), row_sums(together))
+        goes_with = _csr(keep_largest(together, kept), row_sums(together))
     if "EASE" in on:
         ease = ease_of(events, settings)
     outside = math.log(max(outside_share, 1e-4))
     return Tables(
-        popularity, share, known, head, cell, n_cell, cells, follows, follows_recent, walk, goes_with, ease,
+        popularity, share, known, head, cell, n_cell, cells, follows, follows_recent, walk, later, goes_with, ease,
         sessions, outside, n_plain,
     )  # fmt: skip
 
@@ -230,13 +241,12 @@ def _popularity(events: Events, settings: Settings) -> tuple[NDArray[np.float32]
     return np.stack(logs, axis=1).astype(np.float32), share.astype(np.float32), n_plain
 
 
-def head_of(tables: Tables, size: int) -> NDArray[np.int32]:
-    """Return a larger head: that many items of each popularity, or all that are modelled if they are few."""
+def head_of(tables: Tables, size: int, among: NDArray[np.bool_] | None = None) -> NDArray[np.int32]:
+    """Return a larger head: that many items of each popularity (among some), or all modelled if they are few."""
     if not tables.n_dense:
         return tables.head
-    return np.union1d(tables.head, _head(tables.popularity[:, : tables.n_plain], tables.known, size)).astype(
-        np.int32
-    )
+    known = tables.known if among is None else tables.known & among
+    return np.union1d(tables.head, _head(tables.popularity[:, : tables.n_plain], known, size)).astype(np.int32)
 
 
 def _head(plain: NDArray[np.float32], known: NDArray[np.bool_], size: int) -> NDArray[np.int32]:
@@ -297,7 +307,7 @@ def ease_of(events: Events, settings: Settings) -> Csr:
     every: Any = sparse.csr_array(
         (weights.ravel(), np.tile(np.arange(m, dtype=np.int32), m), np.arange(0, m * m + 1, m)), shape=(m, m)
     )
-    start, item, value = arrays_of(keep_largest(every, KEPT))
+    start, item, value = arrays_of(keep_largest(every, KEPT if m > ALL else ALL))
     full = np.zeros(n + 1, np.int64)
     full[top + 1] = np.diff(start)
     return Csr(np.cumsum(full), top[item].astype(np.int32), value.astype(np.float32), np.zeros(n, np.float32))
@@ -315,28 +325,12 @@ def _weights_of(upper):
     return out
 
 
-def enough_users(events: Events, fewest: int, gaps: int = 5) -> set[int]:
-    """Return the pairs of items a, b, as a * n_items + b, that so many users clicked near each other."""
-    n, parts = events.n_items, []
-    for gap in range(1, gaps + 1):
-        if len(events.item) <= gap:
-            break
-        same = events.session[gap:] == events.session[:-gap]
-        a, b, user = events.item[:-gap][same], events.item[gap:][same], events.user[gap:][same]
-        for first, second in ((a, b), (b, a)):
-            parts.append(np.stack([first.astype(np.int64) * n + second, user], axis=1))
-    if not parts:
-        return set()
-    pairs = np.unique(np.concatenate(parts), axis=0)[:, 0]
-    found, counts = np.unique(pairs, return_counts=True)
-    return set(found[counts >= fewest].tolist())
-
-
-def only(counts: Csr, pairs: set[int]) -> Csr:
-    """Return only the entries of these pairs; totals are those of what is left."""
+def only(counts: Csr, pairs: Any) -> Csr:
+    """Return only the entries of these pairs, a CSR array; totals are those of what is left."""
     n = len(counts.total)
     rows = np.repeat(np.arange(n), np.diff(counts.start))
-    kept = np.isin(rows * n + counts.item, np.fromiter(pairs, np.int64, len(pairs)))
+    pair_rows = np.repeat(np.arange(n), np.diff(pairs.indptr))
+    kept = np.isin(rows * n + counts.item, pair_rows * n + pairs.indices)
     start = np.concatenate(([0], np.cumsum(np.bincount(rows[kept], minlength=n)))).astype(np.int64)
     total = np.bincount(rows[kept], np.maximum(counts.value[kept], 0), n).astype(np.float32)
     return Csr(start, counts.item[kept], counts.value[kept], total)
@@ -357,7 +351,7 @@ def most_candidates(items, histories, first, last, t, n_head):
             a = items[place]
             if a < 0 or not t.known[a]:
                 continue
-            n += t.follows_recent.start[a + 1] - t.follows_recent.start[a]
+            n += t.follows_recent.start[a + 1] - t.follows_recent.start[a] + t.later.start[a + 1] - t.later.start[a]
             n += t.goes_with.start[a + 1] - t.goes_with.start[a] + t.ease.start[a + 1] - t.ease.start[a]
             n += t.follows.start[a + 1] - t.follows.start[a] + t.two_steps.start[a + 1] - t.two_steps.start[a]
             used += 1
@@ -432,7 +426,7 @@ def candidates(
         m = _add(last, 1.0 / smoothing, t.follows, first, slot, found, x, m)
         walked = min(t.two_steps.total[last], 0.9)
         m = _add(last, 1.0, t.two_steps, first + 4, slot, found, x, m)
-        weight, after, with_all, n_used = 1.0, 0.0, 0.0, 0
+        weight, after, much_after, with_all, n_used = 1.0, 0.0, 0.0, 0.0, 0
         for place in range(end - 1, running - 1, -1):
             a = items[place]
             if a < 0 or not t.known[a]:
@@ -440,10 +434,13 @@ def candidates(
             v = weight / (t.follows_recent.total[a] + smoothing)
             after += v
             m = _add(a, v, t.follows_recent, first + 2, slot, found, x, m)
+            v = weight / (t.later.total[a] + smoothing)
+            much_after += v
+            m = _add(a, v, t.later, first + 6, slot, found, x, m)
             v = weight / (t.goes_with.total[a] + smoothing)
             with_all += v
-            m = _add(a, v, t.goes_with, first + 6, slot, found, x, m)
-            m = _add(a, 1.0, t.ease, first + 11, slot, found, x, m)
+            m = _add(a, v, t.goes_with, first + 7, slot, found, x, m)
+            m = _add(a, 1.0, t.ease, first + 12, slot, found, x, m)
             weight *= FADING
             n_used += 1
             if n_used == SESSION:
@@ -451,26 +448,27 @@ def candidates(
         for r in range(m):
             x[r, first + 3] = log1p_of(x[r, first + 2] / LEVEL)
             x[r, first + 5] = log1p_of(x[r, first + 4] / LEVEL)
-            x[r, first + 8] = log1p_of(x[r, first + 6] / LEVEL)
+            x[r, first + 9] = log1p_of(x[r, first + 7] / LEVEL)
             x[r, first + 2] /= smoothing * after
             x[r, first + 4] /= 1.0 - walked
-            x[r, first + 6] /= smoothing * with_all
+            x[r, first + 6] /= smoothing * much_after
+            x[r, first + 7] /= smoothing * with_all
     for q in range(n_near):
         m = _touch(near_items[q], slot, found, x, m)
         r = slot[near_items[q]]
         if r >= 0:
-            x[r, first + 9] = log1p_of(near_scores[q] / (10.0 * LEVEL))
-            x[r, first + 10] = math.sqrt(near_scores[q])
+            x[r, first + 10] = log1p_of(near_scores[q] / (10.0 * LEVEL))
+            x[r, first + 11] = math.sqrt(near_scores[q])
     weight, n_used = 1.0, 0
     for place in range(end - 1, seen - 1, -1):
         a = items[place]
         if a < 0 or not t.known[a]:
             continue
-        m = _add(a, weight, t.ease, first + 12, slot, found, x, m)
-        if repeats and slot[a] >= 0 and x[slot[a], first + 13] == 0.0:
-            x[slot[a], first + 13] = 1.0
-            x[slot[a], first + 14] = 1.0 if n_used == 0 else 0.0
-            x[slot[a], first + 15] = 1.0 / (1.0 + n_used)
+        m = _add(a, weight, t.ease, first + 13, slot, found, x, m)
+        if repeats and slot[a] >= 0 and x[slot[a], first + 14] == 0.0:
+            x[slot[a], first + 14] = 1.0
+            x[slot[a], first + 15] = 1.0 if n_used == 0 else 0.0
+            x[slot[a], first + 16] = 1.0 / (1.0 + n_used)
         weight *= RECENT_FADING
         n_used += 1
         if n_used == RECENT:
@@ -492,10 +490,10 @@ def candidates(
             x[r, f] = t.popularity[j, f]
         x[r, first] = log1p_of(x[r, first] / t.share[j])
         x[r, first + 1] = x[r, first] * x[r, first] / 5.0
-        for f in (first + 2, first + 4, first + 6):
+        for f in (first + 2, first + 4, first + 6, first + 7):
             x[r, f] = log1p_of(x[r, f] / t.share[j])
-        x[r, first + 7] = x[r, first + 6] * x[r, first + 6] / 5.0
-        for f in (first + 11, first + 12):
+        x[r, first + 8] = x[r, first + 7] * x[r, first + 7] / 5.0
+        for f in (first + 12, first + 13):
             x[r, f] = math.copysign(math.sqrt(abs(x[r, f])), x[r, f])
         place = place_of[j] if n_extra else -1
         for f in range(n_extra):
@@ -631,6 +629,7 @@ class Counted(NamedTuple):
     follows: Csr
     follows_recent: Csr
     two_steps: Csr
+    later: Csr
     goes_with: Csr
     ease: Csr
 

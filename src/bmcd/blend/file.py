@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from bmcd import __version__
 from bmcd.blend.dense import DenseMembers, Scale, fitted_to
-from bmcd.blend.features import MEMBERS, N_TOUCHED, Csr, Settings, Tables
+from bmcd.blend.features import COUNTS, MEMBERS, N_TOUCHED, Csr, Settings, Tables
 from bmcd.blend.fitting import Fitted, private
 from bmcd.blend.learning import Layout, PastWindow, Rule, Scaling
 from bmcd.blend.weights import N_OUTSIDE
@@ -30,7 +30,6 @@ from bmcd.models.persistence import (
     without_users,
 )
 
-COUNTS = ("follows", "follows_recent", "two_steps", "goes_with", "ease")
 N_Z = 3
 SESSIONS = ("of", "latest", "rows", "items", "weights")
 
@@ -175,7 +174,7 @@ def _tables(about: Mapping[str, Any], arrays: Arrays, n: int) -> Tables:
     sessions = None if about["sessions"] is None else _sessions(about["sessions"], arrays, n)
     return Tables(
         popularity, share, known, head, cell, n_cell, cells, counts["follows"], counts["follows_recent"],
-        counts["two_steps"], counts["goes_with"], counts["ease"], sessions, outside, n_plain,
+        counts["two_steps"], counts["later"], counts["goes_with"], counts["ease"], sessions, outside, n_plain,
     )  # fmt: skip
 
 

@@ -9,11 +9,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bmcd.baselines.counting import Events, events_of
+from bmcd.baselines.counting import Events, events_of, pairs_of_many
 from bmcd.baselines.session_knn import SessionKNN
 from bmcd.blend import learning
 from bmcd.blend.dense import DenseMembers, fit_members, people_of, trimmed
 from bmcd.blend.features import (
+    COUNTS,
     HEAD,
     MEMBERS,
     N_TOUCHED,
@@ -24,7 +25,6 @@ from bmcd.blend.features import (
     count,
     dense_names,
     ease_of,
-    enough_users,
     near_of,
     only,
 )
@@ -103,6 +103,11 @@ class Fitted(NamedTuple):
     until: int
     """The time of the last click in microseconds; 0 without a clock."""
     dense: DenseMembers
+
+    @property
+    def as_of(self) -> np.datetime64 | None:
+        """The time of the last click; None without a clock."""
+        return np.datetime64(self.until, "us") if self.settings.half_lives else None
 
 
 def make_settings(clicks: Clicks, refresh: int | None, repeats: bool, members: tuple[str, ...]) -> Settings:
@@ -282,7 +287,7 @@ class Work:
             centre = learning.start_weights(layout, scaling)
             first = learn(examples, centre, centre, most_steps=10, n_threads=threads).w
             labels = [cut.label for cut in self.cuts]
-            windows = tuple(learning.past_windows(examples, labels, first, centre, LIST, True, threads))
+            windows = tuple(learning.past_windows(examples, labels, first, centre, LIST, self.clock, threads))
         else:
             layout, scaling, has_outside = warm.rule.layout, warm.rule.scaling, warm.rule.has_outside
             examples = learning.examples_of(blocks, layout, self.settings, has_outside, threads)
@@ -305,7 +310,7 @@ class Work:
                 old = min(rung, len(warm.rule.ks) - 1)
                 begin = centre = scaling.from_raw(warm.rule.weights[old] / warm.rule.temper[old])
                 precision = 1.0 / (WARM_ERROR**2 + np.zeros_like(centre))
-            learnt = learning.learn_rung(examples, begin, centre, True, threads, precision)
+            learnt = learning.learn_rung(examples, begin, centre, self.clock, threads, precision)
             found.append((h, examples.n_moments, *learnt))
             weights = learnt[0].w
         n_users = len(np.unique(examples.user))
@@ -340,7 +345,7 @@ class Work:
 
     def budget(self, h: int) -> int:
         """Return the number of moments for h next clicks."""
-        each = max(len(table.head) for table in self.tables) + TOUCHED_EACH
+        each = min(max(len(table.head) for table in self.tables) + TOUCHED_EACH, self.clicks.n_items)
         return max(min(BUDGET[h], MOST_ROWS // each), FEWEST)
 
     def block(self, c: int, moments: Moments, h: float) -> Block:
@@ -554,12 +559,8 @@ def private(clicks: Clicks, fitted: Fitted, fewest: int = 5) -> Fitted:
     asked_of = fitted.dense.items if fitted.dense.models else None
     members = tuple(name for name in settings.members if name != "SessionKNN")
     tables = count(events, settings._replace(members=members), math.exp(fitted.tables.outside), None, asked_of)
-    apart = enough_users(events, fewest)
-    follows, follows_recent, goes_with = (
-        only(counts, apart) for counts in (tables.follows, tables.follows_recent, tables.goes_with)
-    )
-    tables = tables._replace(follows=follows, follows_recent=follows_recent, goes_with=goes_with)
-    tables = tables._replace(two_steps=only(tables.two_steps, apart), ease=only(tables.ease, apart))
+    apart = pairs_of_many(events, fewest, both=True)
+    tables = tables._replace(**{name: only(getattr(tables, name), apart) for name in COUNTS})
     rows = [window for window in fitted.windows if window.n >= fewest]
     scales = tuple(scale and trimmed(scale, fewest) for scale in fitted.dense.scales)
     return fitted._replace(

@@ -38,6 +38,8 @@ MOST_ROWS = 2_000_000
 FEWEST = 100
 # Moments that decide which members are worth their cost.
 DECIDING = 2_000
+# Past windows are judged by weights that were learnt from at least this share of all moments.
+LEAST_SHARE = 0.25
 # The list by which predicted and observed hits are compared, and the windows that tempering looks at.
 LIST = 10
 FEWEST_FOR_TEMPERING = 300
@@ -316,12 +318,15 @@ def past_windows(
     temper: bool,
     n_threads: int | None,
 ) -> list[PastWindow]:
-    """Return predicted and observed hits of each window but the first, each from the windows before it."""
+    """Return predicted and observed hits of windows, each by weights from the windows before it.
+
+    The first windows have too few moments before them; they are not judged.
+    """
     found: list[PastWindow] = []
-    w = start
+    w, least = start, max(FEWEST, LEAST_SHARE * examples.n_moments)
     for window in range(1, int(examples.window.max(initial=0)) + 1):
         before, now = np.flatnonzero(examples.window < window), np.flatnonzero(examples.window == window)
-        if len(before) < FEWEST or not len(now):
+        if len(before) < least or not len(now):
             continue
         earlier, inside = examples.of(before), examples.of(now)
         w = learn(earlier, w, centre, most_steps=6, n_threads=n_threads).w

@@ -163,8 +163,11 @@ class BlendPredictor(Answers):
         horizon: int,
     ) -> Lists:
         """Return the best k items of each user, with their probabilities of being among the next ``horizon``."""
-        found, probability, _ = self.answer(people, rows, k, items, options, horizon)
-        return Lists(found, {"probability": probability, "mcse": np.zeros_like(probability)})
+        found, probability, outside = self.answer(people, rows, k, items, options, horizon)
+        about: dict[str, Any] = {"horizon": horizon, "outside": float(outside.mean()) if len(outside) else 0.0}
+        if (as_of := self.fitted.as_of) is not None:
+            about["as_of"] = str(as_of)
+        return Lists(found, {"probability": probability, "mcse": np.zeros_like(probability)}, about)
 
     def outside(self, horizon: float, options: Options) -> Floats:
         """Return the expected number of next clicks outside the model, of each user it was fitted to."""
@@ -204,7 +207,7 @@ class BlendPredictor(Answers):
         elif k + longest > len(head) - 10:
             head = head_of(fit.tables, k + longest)
         if items is not None and dense is None:
-            head = np.union1d(head, np.flatnonzero(allowed & fit.tables.known)).astype(np.int32)
+            head = np.union1d(head, head_of(fit.tables, k + longest, allowed)).astype(np.int32)
         rank = self.once("order", lambda: id_ranks(self.clicks.items))
         out_item, out_probability = np.full((n, k), -1, np.int64), np.zeros((n, k))
         out_outside = np.zeros(n)

@@ -35,8 +35,9 @@ Ints = NDArray[np.int64]
 
 # Moments that a thread takes at a time; the sums of the pieces are added in order, whatever the number of threads.
 PIECE = 128
-# The prior: weights of standardised features lie about this near to 0. Of a few hundred moments the clicks decide.
-PRIOR_SD = 1.0
+# The prior: weights of standardised features lie about this near to where learning begins, what they gain with the
+# length of the session nearer to 0, and the weights of the outside option anywhere.
+PRIOR_SD, PRIOR_SD_OF_LENGTH, PRIOR_SD_OUTSIDE = 0.2, 0.1, 1.0
 MOST_STEPS = 30
 # Newton stops when a step is expected to lower the loss, in all, by less than this (nats).
 ENOUGH = 1e-3
@@ -321,8 +322,7 @@ def learn(
 ) -> Weights:
     """Return the weights with the smallest loss, from ``start`` on, drawn a little to ``centre``.
 
-    The weights of features marked ``fixed`` are 0. ``precision`` says how strongly each is drawn; by default as if
-    it lay within `PRIOR_SD` of the centre.
+    The weights of features marked ``fixed`` are 0. ``precision`` says how strongly each is drawn; see `prior_of`.
     """
     loss = _Loss(examples, n_threads)
     n_features, n_z = loss.shape
@@ -330,7 +330,7 @@ def learn(
     free = ~np.repeat(held, n_z)
     w = np.where(held[:, None], 0.0, start)
     centre = np.where(held[:, None], 0.0, centre)
-    prior = np.full(loss.shape, 1.0 / PRIOR_SD**2) if precision is None else precision
+    prior = prior_of(*loss.shape) if precision is None else precision
     value, gradient, hessian = loss(w, True)
     value += float((prior * (w - centre) ** 2).sum()) / 2
     for _ in range(most_steps):
@@ -366,6 +366,18 @@ def learn(
         covariance[np.ix_(free, free)] = inverse @ meat @ inverse
     plain = (value - float((prior * (w - centre) ** 2).sum()) / 2) / max(examples.n_moments, 1)
     return Weights(w, covariance, plain)
+
+
+def prior_of(n_features: int, n_z: int) -> Floats:
+    """Return the precision of the prior of each weight, [feature and outside, z].
+
+    >>> prior_of(4, 2).round().tolist()
+    [[25.0, 100.0], [25.0, 100.0], [1.0, 1.0], [1.0, 1.0]]
+    """
+    deviation = np.full((n_features, n_z), PRIOR_SD_OF_LENGTH)
+    deviation[:, 0] = PRIOR_SD
+    deviation[n_features - N_OUTSIDE :] = PRIOR_SD_OUTSIDE
+    return 1.0 / deviation**2
 
 
 def _step(curve: Floats, slope: Floats) -> tuple[Floats, float]:
@@ -463,8 +475,15 @@ def reported(examples: Examples, w: Floats, k: int) -> Reported:
 
 
 def tempering(examples: Examples, w: Floats, k: int, low: float = 0.75, high: float = 1.2) -> float:
-    """Return the factor on all weights with which lists of k items predict as many hits as were observed."""
-    wanted = reported(examples, w, k).hits.sum()
+    """Return the factor on all weights with which lists of k items predict as many hits as were observed.
+
+    A difference that may be chance is not corrected, and a larger one less the part that chance has on average.
+    """
+    said = reported(examples, w, k)
+    gap, chance = float((said.hits - said.predicted).sum()), float(((said.hits - said.predicted) ** 2).sum())
+    if gap**2 <= chance:
+        return 1.0
+    wanted = float(said.predicted.sum()) + gap * (1.0 - chance / gap**2)
 
     def excess(factor: float) -> float:
         return float(reported(examples, w * factor, k).predicted.sum() - wanted)

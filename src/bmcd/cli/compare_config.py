@@ -167,12 +167,14 @@ def load_data(data: Mapping[str, Any], seed: int, folder: Path) -> tuple[Clicks,
 
 def _model_class(name: str, entry: Mapping[str, Any]) -> Any:
     from bmcd import baselines
+    from bmcd.blend.blend import Blend
     from bmcd.models.bmcd import BMCD
     from bmcd.models.tastes import Tastes
 
     known = {
         "BMCD": BMCD,
         "Tastes": Tastes,
+        "Blend": Blend,
         **{rival: getattr(baselines, rival) for rival in baselines.__all__ if rival != "Baseline"},
     }
     wanted = entry.get("class", name)

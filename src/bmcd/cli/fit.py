@@ -70,6 +70,17 @@ def fit(
     title_item_column: Annotated[
         str | None, typer.Option(rich_help_panel=DATA, help="The column of items in the file with the titles.")
     ] = None,
+    items: Annotated[
+        Path | None,
+        typer.Option(
+            rich_help_panel=DATA,
+            help="A file about the items: item, and columns of groups (section, genre), link, image, date.",
+        ),
+    ] = None,
+    groups: Annotated[
+        str | None,
+        typer.Option(rich_help_panel=DATA, help="The columns of --items with the groups, such as section,source."),
+    ] = None,
     layout: Layout = USUAL,
     text_ids: TextIds = False,
     most_clicked: MostClicked = None,
@@ -235,7 +246,7 @@ def fit(
         raise typer.BadParameter(f"--max-time must be more than 0 seconds, not {max_time:g}.")
     counted = None if count_k is None else _whole_numbers(count_k)
     before = _earlier_model(start, model, parts)
-    inputs = [Path(clicks), titles, before]
+    inputs = [Path(clicks), titles, items, before]
     target = check_output(output, MODELS, but_not=inputs)
     kept = target.with_name(target.name + ".checkpoint")
     if checkpoint is not None and model is ModelName.blend and checkpoint.is_dir():
@@ -249,6 +260,8 @@ def fit(
     if refresh is not None:
         read_duration(refresh, "refresh")
     own: dict[str, Any] = {"title_column": title_column} if titles is None else {"title": title_column}
+    if items is not None:
+        own |= {"items": items, "groups": None if groups is None else [one.strip() for one in groups.split(",")]}
     data = narrowed(
         _read(clicks, layout, titles, **own, title_item=title_item_column, text_ids=text_ids),
         most_clicked,

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bmcd.clicks.ids import WHOLE, objects, places_of, whole_numbers
+from bmcd.clicks.item_table import ItemGroups, ItemTable
 from bmcd.clicks.sequences import owners
 from bmcd.clicks.times import read_duration
 from bmcd.errors import ClicksError
@@ -40,6 +41,8 @@ def add(log: Clicks, more: Clicks, keep: str | None = None) -> Clicks:
         found, library=log.library, session_gap=log.session_gap, history=log.history,
         n_dropped=log.n_dropped + more.n_dropped,
     )  # fmt: skip
+    if log.items_table is not None:
+        found = replace(found, items_table=_table(log.items_table, joined_ids(log.items, found.items)[1]))
     return _with_titles(found, log, more)
 
 
@@ -111,6 +114,24 @@ def _used(codes: Ints, ids: NDArray[Any]) -> tuple[Ints, NDArray[Any]]:
     """Return codes and ids without the ids that no code stands for."""
     used = np.bincount(codes, minlength=len(ids)) > 0
     return (np.cumsum(used) - 1)[codes], ids[used]
+
+
+def _table(table: ItemTable, place: Ints) -> ItemTable:
+    """Return the item table of items by their places in the one there was; nothing is known of others."""
+    known = place < table.n_items
+    found = table.take(np.where(known, place, 0))
+    groups = {}
+    for name, one in found.groups.items():
+        lengths = np.diff(one.starts)
+        starts = np.concatenate(([0], np.cumsum(np.where(known, lengths, 0)))).astype(np.int64)
+        groups[name] = ItemGroups(one.names, starts, one.numbers[np.repeat(known, lengths)])
+    nothing = {"links": "", "pictures": "", "dates": np.datetime64("NaT")}
+    own = {
+        name: None if (values := getattr(found, name)) is None else np.where(known, values, empty)
+        for name, empty in nothing.items()
+    }
+    numbers = {name: np.where(known, values, np.nan) for name, values in found.numbers.items()}
+    return replace(found, groups=groups, numbers=numbers, **own)
 
 
 def _with_titles(found: Clicks, log: Clicks, more: Clicks) -> Clicks:

@@ -14,8 +14,9 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from bmcd.clicks import adding, splitting
-from bmcd.clicks.frames import Library, library_of
+from bmcd.clicks.frames import Library, column_names, columns, library_of
 from bmcd.clicks.ids import Coded, Missing, distinct, positions
+from bmcd.clicks.item_table import ItemTable, make_item_table
 from bmcd.clicks.rows import Rows, complete, rows_of_frame
 from bmcd.clicks.sequences import (
     DistinctClicks,
@@ -86,6 +87,8 @@ class Clicks:
     """How these test clicks were chosen; "" for clicks that are not test clicks."""
     n_new_users: int = 0
     """Users of these test clicks who are left out because they have no training clicks."""
+    items_table: ItemTable | None = None
+    """Groups, numbers, links, pictures and dates of the items; see `with_items`."""
     _cache: dict[str, Any] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
@@ -375,6 +378,8 @@ class Clicks:
         code[chosen] = np.arange(len(chosen))
         own = {name: None if (v := getattr(self, name)) is None else v[chosen] for name in ("titles", "titled")}
         coded = self._with(self.sequences._replace(items=code[self.sequence]), items=self.items[chosen], **own)
+        if self.items_table is not None:
+            coded = replace(coded, items_table=self.items_table.take(chosen))
         kept = coded if keep_outside else coded.keep(coded.sequence >= 0)
         if kept.order is None and (np.diff(chosen) < 0).any():  # unordered clicks stand in the order of the columns
             return replace(kept, sequence=kept.sequence[np.lexsort((kept.sequence, owners(kept.starts)))])
@@ -416,6 +421,55 @@ class Clicks:
         given, steps = (titles, []) if known else titles_of_frame(titles, item, title, usual)
         texts, titled, more = titles_for(self.items, given)
         return replace(self, titles=texts, titled=titled).with_steps(*steps, *more)
+
+    def with_items(self, table: Any, *, title: str | None = None, groups: Iterable[str] | None = None) -> Clicks:
+        """Say what is known of the items: a frame or a dict of columns, with a row for each item.
+
+        Items stand in the column "item", or in the first one, titles in "title" (or `title`), links in "link" or
+        "url", pictures in "image" or "picture", dates in "date" or "published". A column of numbers, such as
+        prices, is kept as numbers. Other columns are groups, such as sections or genres; an item may be in several:
+        a list, "news|local", or a row for each. A column that is different for most items is left out; `groups`
+        names the columns of groups. Files are read by `read_clicks(items=...)` and `bmcd.clicks.read_items`.
+
+        >>> clicks = Clicks.from_matrix([[1, 1]], items=["a", "b"])
+        >>> clicks = clicks.with_items({"item": ["a", "b"], "section": ["news", "news|sports"]})
+        >>> clicks.items_table.groups["section"].of_item(1)
+        ('news', 'sports')
+        """
+        if table is None or isinstance(table, ItemTable):
+            if table is not None and table.n_items != self.n_items:
+                raise ClicksError(f"the table is of {table.n_items} items, but the clicks are on {self.n_items}.")
+            return replace(self, items_table=table)
+        if isinstance(table, Mapping):
+            found = {name: list(values) for name, values in table.items()}
+            if len({len(values) for values in found.values()}) > 1:
+                raise ClicksError("the columns of the item table have different lengths.")
+        else:
+            names = column_names(table)
+            found = dict(zip(names, (values.tolist() for values in columns(table, *names)), strict=True))
+        made, titles, steps = make_item_table(found, self.items, title=title, groups=groups)
+        clicks = replace(self, items_table=made).with_steps(*steps)
+        return clicks.with_titles(titles) if titles and self.titles is None else clicks
+
+    def items_frame(self, library: Library | None = None) -> Any:
+        """Return a frame with a row for each item: item, title, clicks, and the columns of the item table.
+
+        >>> Clicks.from_matrix([[1, 1]], items=["a", "b"]).items_frame().columns.tolist()
+        ['item', 'clicks']
+        """
+        import narwhals as nw
+
+        data: dict[str, Any] = {"item": self.items.tolist()}
+        if self.titles is not None:
+            data["title"] = self.titles.tolist()
+        data["clicks"] = self.per_item
+        if (table := self.items_table) is not None:
+            for name, groups in table.groups.items():
+                data[name] = ["|".join(groups.of_item(column)) for column in range(self.n_items)]
+            data |= table.numbers
+            named = {"link": table.links, "image": table.pictures, "date": table.dates}
+            data |= {name: array.tolist() for name, array in named.items() if array is not None}
+        return nw.from_dict(data, backend=library or self.library).to_native()
 
     def most_clicked(self, n: int) -> Clicks:
         """Keep the n most clicked items, in their present order; of equally clicked ones the earlier stays.

@@ -294,7 +294,11 @@ def _cut_times(times: NDArray[Any], cuts: int | Sequence[Any], window: str, leng
         begins = [end - n * length for n in range(_check_positive(cuts, "cuts"), 0, -1)]
         if begins[0] <= first:
             most = int((end - first - np.timedelta64(1, "us")) // length)
-            fit = f"Use at most {most} cuts, or a shorter window." if most else "Use a shorter window."
+            fit = (
+                f"Use at most {most} cut{'s' * (most > 1)}, or a shorter window."
+                if most
+                else "Use a shorter window."
+            )
             raise InputError(
                 f"{cuts} windows of {window} do not fit: {runs}, and there must be clicks before the first cut. "
                 f"{fit}"

@@ -14,7 +14,7 @@ from bmcd.system.files import write_file, write_json
 if TYPE_CHECKING:
     from bmcd.evaluation.compare import Comparison, Entry
 
-PACKAGES = ("bmcd", "numpy", "scipy", "scikit-learn", "numba", "implicit", "pyspark")
+PACKAGES = ("bmcd", "numpy", "scipy", "numba", "implicit", "pyspark")
 PLOTTED = ("coverage", "novelty")
 
 

@@ -9,10 +9,9 @@ from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator
-from sklearn.exceptions import NotFittedError
 
 from bmcd.clicks.histories import clicks_of_histories
+from bmcd.clicks.item_table import Filter, allowed_items
 from bmcd.clicks.log import Clicks
 from bmcd.clusters.summary import ClusterSummaries
 from bmcd.errors import InputError
@@ -20,17 +19,19 @@ from bmcd.models.persistence import Packed, save
 from bmcd.models.remarks import warn_if_few_are_left
 from bmcd.prediction.answers import Answers, MaxDraws, Options, Predictions
 from bmcd.prediction.cutoffs import cutoff_for, cutoff_table, sure_cutoff_for
+from bmcd.prediction.rules import Rules, RulesReport, read_rules, ruled_lists, with_report
 from bmcd.prediction.top_k import Frame, Lists, check_horizon, check_k, recommendation_frame
 from bmcd.prediction.truth import read_truth, was_clicked
 from bmcd.sampling.diagnostics import SHORT, Verdict
 from bmcd.sampling.draws import ChainDraws
 from bmcd.simulation import Simulation
+from bmcd.system.estimator import BaseEstimator, not_fitted
 from bmcd.system.markup import tag
 
 Floats = NDArray[np.float64]
 
 
-class ProbabilityModel(BaseEstimator, ABC):  # type: ignore[misc]
+class ProbabilityModel(BaseEstimator, ABC):
     """A recommender whose answers are probabilities. A model of this kind sets `clicks_` and `_answers` in its fit.
 
     Attributes
@@ -53,6 +54,9 @@ class ProbabilityModel(BaseEstimator, ABC):  # type: ignore[misc]
         min_probability: float | None = None,
         *,
         horizon: int | None = None,
+        only: Filter | None = None,
+        never: Filter | None = None,
+        rules: Rules | None = None,
         max_draws: MaxDraws = "auto",
         n_threads: int | None = None,
         progress: bool | None = None,
@@ -83,6 +87,12 @@ class ProbabilityModel(BaseEstimator, ABC):  # type: ignore[misc]
         horizon
             The number of next clicks that a probability refers to; by default k. A page that shows ten items and
             asks for the next click is ``recommend(k=10, horizon=1)``.
+        only, never
+            Recommend only items of these groups of the item table, and none of those:
+            ``only={"section": ["sports"]}, never={"source": ["agency"]}``. See the guide "Groups of items".
+        rules
+            A `bmcd.ListRules`, or several: each list is the most probable one under the rules, and what they cost
+            is in ``attrs["rules"]`` of the frame.
         max_draws
             How many of the draws to use, over all chains, evenly spaced; None for all, "auto" for about 20 of
             BMCD and 40 of Tastes. `mcse` shows what that costs: mostly nothing, since chains differ more than the
@@ -98,10 +108,14 @@ class ProbabilityModel(BaseEstimator, ABC):  # type: ignore[misc]
         least, options = _check_probability(min_probability), Options(max_draws, n_threads, progress)
         clicks = self.clicks_with_users()
         k, horizon = check_k(k), check_horizon(horizon, k)
-        lists = self._lists(k, horizon, users, items, options)
         rows = self._answers.rows(users)
+        allowed = self.allowed(items, only, never)
+        if rules is None:
+            lists, report = self._lists(k, horizon, users, allowed, options), None
+        else:
+            lists, report = self._ruled(clicks, rows, k, horizon, allowed, rules, options)
         warn_if_few_are_left(self._n_clicked(clicks)[rows], clicks.n_items, k, horizon)
-        return recommendation_frame(clicks.users[rows], lists, clicks, column="probability", at_least=least)
+        return _framed(clicks.users[rows], lists, clicks, least, report)
 
     def recommend_for(
         self,
@@ -112,6 +126,9 @@ class ProbabilityModel(BaseEstimator, ABC):  # type: ignore[misc]
         *,
         unknown: Literal["error", "ignore"] = "error",
         horizon: int | None = None,
+        only: Filter | None = None,
+        never: Filter | None = None,
+        rules: Rules | None = None,
         max_draws: MaxDraws = "auto",
         n_threads: int | None = None,
         progress: bool | None = None,
@@ -142,9 +159,7 @@ class ProbabilityModel(BaseEstimator, ABC):  # type: ignore[misc]
         strangers = clicks_of_histories(histories, self.check_fitted().clicks_, unknown)
         k, horizon = check_k(k), check_horizon(horizon, k)
         options = Options(max_draws, n_threads, progress)
-        lists = self._answers.lists(strangers, None, k, items, options, horizon)
-        warn_if_few_are_left(strangers.per_user, strangers.n_items, k, horizon)
-        return recommendation_frame(strangers.users, lists, strangers, column="probability", at_least=least)
+        return self._frame_for(strangers, k, horizon, self.allowed(items, only, never), rules, least, options)
 
     def lists(
         self,
@@ -176,6 +191,28 @@ class ProbabilityModel(BaseEstimator, ABC):  # type: ignore[misc]
         self.check_fitted()
         k, options = check_k(k), Options(max_draws, n_threads, progress)
         return self._answers.lists(people, None, k, items, options, check_horizon(horizon, k))
+
+    def ruled_lists_for(
+        self,
+        people: Clicks,
+        k: int,
+        rules: Rules,
+        items: Iterable[Any] | None = None,
+        *,
+        horizon: int | None = None,
+        n_threads: int | None = None,
+    ) -> tuple[Lists, RulesReport]:
+        """Return `lists_for` under rules, and what the rules did."""
+        self.check_fitted()
+        k, options = check_k(k), Options("auto", n_threads, False)
+        return self._ruled(people, None, k, check_horizon(horizon, k), self.allowed(items), rules, options)
+
+    def allowed(
+        self, items: Iterable[Any] | None = None, only: Filter | None = None, never: Filter | None = None
+    ) -> NDArray[np.bool_] | None:
+        """Return which items may be recommended, by ids and by groups of the item table; None for all."""
+        clicks = self.check_fitted().clicks_
+        return allowed_items(clicks.items, clicks.items_table, items, only, never)
 
     def probabilities(
         self,
@@ -360,9 +397,9 @@ class ProbabilityModel(BaseEstimator, ABC):  # type: ignore[misc]
         """Return header and arrays of the file that `save` writes; see `bmcd.models.persistence`."""
 
     def check_fitted(self) -> Self:
-        """Return the model itself, or raise scikit-learn's `NotFittedError`."""
+        """Return the model itself, or raise `NotFittedError`."""
         if not hasattr(self, "_answers"):
-            raise NotFittedError(f"this {type(self).__name__} is not fitted yet: call fit(clicks) first.")
+            raise not_fitted(self)
         return self
 
     def clicks_with_users(self) -> Clicks:
@@ -389,7 +426,7 @@ class ProbabilityModel(BaseEstimator, ABC):  # type: ignore[misc]
         )
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
-        """Let notebooks show the line above, which says whether it converged, and not scikit-learn's diagram."""
+        """Let notebooks show the line above, which says whether it converged."""
         return {"text/plain": repr(self), "text/html": tag("pre", repr(self))}
 
     def _to_explain(self, user: Any, item: Any, history: Iterable[Any] | None) -> tuple[Clicks, int, str]:
@@ -404,6 +441,33 @@ class ProbabilityModel(BaseEstimator, ABC):  # type: ignore[misc]
         if person.matrix[:, [column]].nnz:
             raise InputError(f"user {user!r} has clicked {title}: only other items have a probability.")
         return person, column, title
+
+    def _frame_for(
+        self, people: Clicks, k: int, horizon: int, allowed: NDArray[np.bool_] | None, rules: Rules | None,
+        least: float | None, options: Options,
+    ) -> Frame:  # fmt: skip
+        """Return recommendations for people it was not fitted to."""
+        if rules is None:
+            lists, report = self._answers.lists(people, None, k, allowed, options, horizon), None
+        else:
+            lists, report = self._ruled(people, None, k, horizon, allowed, rules, options)
+        warn_if_few_are_left(self._n_clicked(people), people.n_items, k, horizon, stacklevel=4)
+        return _framed(people.users, lists, people, least, report)
+
+    def _ruled(
+        self, people: Clicks, rows: NDArray[np.int64] | None, k: int, horizon: int,
+        allowed: NDArray[np.bool_] | None, rules: Rules, options: Options,
+    ) -> tuple[Lists, RulesReport]:  # fmt: skip
+        """Return lists under rules, of users of the fit in these rows, or of other people."""
+        n_items, n_users = people.n_items, people.n_users if rows is None else len(rows)
+        every = np.ones(n_items, np.bool_) if allowed is None else allowed
+        read = read_rules(rules, self.clicks_.items_table, k, every)
+
+        def ask(some: NDArray[np.int64], size: int, mask: NDArray[np.bool_] | None) -> Lists:
+            who, own = (people.of_users(some), None) if rows is None else (people, rows[some])
+            return self._answers.lists(who, own, size, mask, options, horizon)
+
+        return ruled_lists(ask, n_users, k, read, allowed, "probability")
 
     def _n_clicked(self, people: Clicks) -> NDArray[np.int64]:
         """Return how many items each user will not be recommended."""
@@ -427,6 +491,14 @@ class ProbabilityModel(BaseEstimator, ABC):  # type: ignore[misc]
         rows, places = np.nonzero((lists.items >= 0) & truth.scored[user][:, None])
         hit = was_clicked(truth.matrix, user[rows], lists.items[rows, places])
         return lists.values["probability"][rows, places], hit, user[rows]
+
+
+def _framed(
+    users: NDArray[Any], lists: Lists, clicks: Clicks, least: float | None, report: RulesReport | None
+) -> Frame:
+    """Return recommendations as a frame, with what rules did, if there were any."""
+    frame = recommendation_frame(users, lists, clicks, column="probability", at_least=least)
+    return frame if report is None else with_report(frame, report)
 
 
 def _check_probability(value: float | None) -> float | None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import operator
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -31,6 +33,7 @@ class Lists(NamedTuple):
 
     items: NDArray[np.int64]  # [user, k]
     values: dict[str, Floats]  # by the name of the column: [user, k]
+    about: Mapping[str, Any] = MappingProxyType({})  # what holds for the whole frame: its attributes
 
 
 def check_k(k: int) -> int:
@@ -121,7 +124,8 @@ def recommendation_frame(
     """One row for each recommendation: user, item, title (if items have titles), rank, and the values.
 
     In the ids of the clicks, and in the frame library they came from. With ``at_least``, only rows in which
-    ``column`` is that or more.
+    ``column`` is that or more. What lists say about themselves becomes the attributes of a pandas frame
+    (``frame.attrs``) or the metadata of an Arrow table's schema; polars has no place for it.
     """
     import narwhals as nw
 
@@ -137,6 +141,16 @@ def recommendation_frame(
     for name, values in lists.values.items():
         data[name] = values[rows, places]
     frame: Frame = nw.from_dict(data, _schema(clicks, users, data), backend=clicks.library).to_native()
+    return _with_attributes(frame, lists.about)
+
+
+def _with_attributes(frame: Frame, about: Mapping[str, Any]) -> Frame:
+    """Return the frame with attributes, which must be fit for JSON: pandas writes them into parquet files so."""
+    if about and isinstance(getattr(frame, "attrs", None), dict):
+        frame.attrs.update(about)  # type: ignore[union-attr]
+    elif about and hasattr(frame, "replace_schema_metadata"):
+        known = frame.schema.metadata or {}
+        return frame.replace_schema_metadata({**known, **{name: json.dumps(v) for name, v in about.items()}})
     return frame
 
 

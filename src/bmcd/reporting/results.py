@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 
 from bmcd.blend.blend import Blend
 from bmcd.clicks.histories import clicks_of_histories
-from bmcd.clicks.item_pages import ItemPages, read_item_pages
+from bmcd.clicks.item_table import ItemTable
 from bmcd.clicks.log import Clicks
+from bmcd.clicks.reading import read_items
 from bmcd.errors import InputError, InputTypeError
 from bmcd.evaluation import Calibration, Comparison, Evaluation, Interval, ItemCounts, compare
 from bmcd.evaluation.compare import check_fitted_to
@@ -141,8 +142,8 @@ class Results:
     """The model whose groups are shown: the one given, or the model itself, or the first member that has some."""
     changes: Changes | None = None
     """What changed since another model; None if there is only one."""
-    pages: ItemPages | None = None
-    """Links and pictures of items, if there are some."""
+    table: ItemTable | None = None
+    """Groups, links and pictures of items, if there are some."""
 
     @cached_property
     def titles(self) -> list[str]:
@@ -191,7 +192,7 @@ def gather_results(
         raise InputError("what changed is known of users of both models: give two models, or histories, not both.")
     people = clicks if histories is None else _check_people(clicks_of_histories(histories, clicks, "ignore"))
     grouping = _check_clusters(model, clusters, clicks)
-    pages = None if items is None else read_item_pages(items, clicks)
+    item_table = clicks.items_table if items is None else read_items(clicks, items).items_table
     ks = choose_k(model, people, test, k)
     popular = count_popular(n_popular, clicks.n_items)
     name, made_of = type(model).__name__, _parts(model, clicks)
@@ -239,7 +240,7 @@ def gather_results(
         now = {for_k.k: for_k.lists for for_k in by_k}
         changes = find_changes(older[:2], older[2], model, test, now, seed)
     named = (tuple(others), parts, is_default, not_run) if test is not None else ((), {}, is_default, {})
-    return Results(model, clicks, people, test, tuple(by_k), *named, popular, examples, grouping, changes, pages)
+    return Results(model, clicks, people, test, tuple(by_k), *named, popular, examples, grouping, changes, item_table)
 
 
 def default_rivals(clicks: Clicks) -> tuple[dict[str, Any], dict[str, str]]:

@@ -10,6 +10,7 @@ from pydantic import Field, ValidationError
 from starlette.responses import Response
 
 from bmcd.errors import BmcdError
+from bmcd.prediction.rules import ListRules
 from bmcd.serve.current_model import CurrentModel
 from bmcd.serve.invocations import answer_rows, people_of
 from bmcd.serve.live import Live
@@ -45,6 +46,9 @@ class UserQuery(Body):
     k: int = 10
     horizon: int | None = None
     min_probability: MinProbability = None
+    only: list[str] = Field(default=[], description="Groups, as in only=section:sports.")
+    never: list[str] = Field(default=[], description="Groups, as in never=section:sports.")
+    groups: bool = False
 
 
 class ItemQuery(Body):
@@ -92,11 +96,15 @@ class Api:
 
             def work(model: ServedModel) -> dict[str, Any]:
                 self._check(query.k, query.horizon, user=[user])
+                only, never = self._filter("only", query.only), self._filter("never", query.never)
+                more: dict[str, Any] = {"only": only, "never": never, "groups": query.groups}
                 if self.live is not None:
-                    answer = self.live.recommend_to(model, user, query.k, query.min_probability, query.horizon)
+                    answer = self.live.recommend_to(
+                        model, user, query.k, query.min_probability, query.horizon, **more
+                    )
                 else:
                     own = _own_user(model, user)
-                    answer = model.recommend_to_user(own, query.k, query.min_probability, query.horizon)
+                    answer = model.recommend_to_user(own, query.k, query.min_probability, query.horizon, **more)
                 self.metrics.people.inc()
                 return answer
 
@@ -195,10 +203,12 @@ class Api:
         people = [(person.id, person.clicked) for person in asked.people]
         self._check_people(people, asked.k)
         self._check(asked.k, asked.horizon, items=asked.items or (), exclude=asked.exclude)
+        rules = None if asked.rules is None else ListRules(**asked.rules.model_dump())
         outside: list[float] | None = None if self.live is None else []
         answer = model.recommend(
-            people, asked.k, asked.min_probability, asked.items, asked.exclude, asked.horizon, outside
-        )
+            people, asked.k, asked.min_probability, asked.items, asked.exclude, horizon=asked.horizon,
+            only=asked.only, never=asked.never, rules=rules, groups=asked.groups, outside=outside,
+        )  # fmt: skip
         if self.live is not None and outside is not None:
             for (name, clicked), own, expected in zip(people, answer["people"], outside, strict=True):
                 self.live.note(name, own, clicked, answer["horizon"], expected)
@@ -225,6 +235,17 @@ class Api:
                 raise from_error(error) from error
 
         return await self.slots.run(answered, self.limits.seconds, hung_up())
+
+    def _filter(self, name: str, given: list[str]) -> dict[str, list[str]]:
+        """Return groups by column, of query parameters such as section:sports."""
+        self._check_ids(**{name: given})
+        found: dict[str, list[str]] = {}
+        for one in given:
+            column, mark, group = one.partition(":")
+            if not mark:
+                raise Problem(422, f"{name} must be a column and a group, such as section:sports: {shown(one)}.")
+            found.setdefault(column, []).append(group)
+        return found
 
     def _check_people(self, people: Sequence[tuple[Id | None, Sequence[Id]]], k: int) -> None:
         if len(people) * k > self.limits.recommendations:

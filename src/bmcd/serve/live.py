@@ -201,13 +201,13 @@ class Live:
         return str(user) in self._hidden
 
     def recommend_to(
-        self, model: ServedModel, user: Id, k: int, least: float | None, horizon: int | None
+        self, model: ServedModel, user: Id, k: int, least: float | None, horizon: int | None, **more: Any
     ) -> dict[str, Any]:
         """Return recommendations to a user by what was counted and recorded, as `ServedModel.recommend` does."""
         own = str(user)
         recent = self.recent.of(own, self._n_of.get(model.hash, 0))
         answer, clicked, latest, outside = model.recommend_live(
-            own, recent, self.recent.latest, k, least, horizon, hidden=self.is_hidden(own)
+            own, recent, self.recent.latest, k, least, horizon, hidden=self.is_hidden(own), **more
         )
         self.note(own, answer, clicked, answer["horizon"], outside, latest)
         return answer

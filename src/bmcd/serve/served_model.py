@@ -20,8 +20,10 @@ from bmcd import __version__
 from bmcd.blend.blend import Blend
 from bmcd.clicks.histories import clicks_of_histories
 from bmcd.clicks.ids import objects, texts_of
+from bmcd.clicks.item_table import Filter
 from bmcd.errors import BmcdError, InputError, StoreError, UnknownIdError
 from bmcd.models.persistence import Model, load_model, sampled_models
+from bmcd.prediction.rules import ListRules, RulesReport, joined
 from bmcd.prediction.top_k import Lists
 from bmcd.serve.messages import Id
 from bmcd.serve.slots import stop_if_unwanted
@@ -78,6 +80,11 @@ class ServedModel:
         items: Iterable[Id] | None = None,
         exclude: Iterable[Id] = (),
         horizon: int | None = None,
+        *,
+        only: Filter | None = None,
+        never: Filter | None = None,
+        rules: ListRules | None = None,
+        groups: bool = False,
         outside: list[float] | None = None,
     ) -> dict[str, Any]:
         """Return recommendations for people with an id and clicks, as `recommend_for` gives them.
@@ -85,7 +92,8 @@ class ServedModel:
         The expected numbers of clicks outside a blend are appended to ``outside``, if it is given. In a slot whose
         answer nobody waits for any more it stops after a block of people.
         """
-        allowed, answers = self._allowed(items, exclude), list[dict[str, Any]]()
+        allowed = self.model.allowed(self._allowed(items, exclude), only, never)
+        answers, reports = list[dict[str, Any]](), list[RulesReport]()
         more = _horizon(self.model.lists_for, horizon)
         for first in range(0, len(people), BLOCK):
             stop_if_unwanted()
@@ -95,20 +103,35 @@ class ServedModel:
             if outside is not None and isinstance(self.model, Blend):
                 lists, expected = self.model.lists_at(strangers, k, allowed, n_threads=1, **more)
                 outside += expected.tolist()
-            else:
+            elif rules is None:
                 lists = self.model.lists_for(strangers, k, allowed, n_threads=1, **more)
+            if rules is not None:
+                lists, report = self.model.ruled_lists_for(
+                    strangers, k, rules, allowed, n_threads=1, horizon=horizon
+                )
+                reports.append(report)
             answers += (
                 {"id": name, "recommendations": found, "unknown_items": self._items.unknown(clicks)}
-                for (name, clicks), found in zip(block, self._rows(lists, min_probability), strict=True)
+                for (name, clicks), found in zip(block, self._rows(lists, min_probability, groups), strict=True)
             )
-        return {"model": self.hash, "k": k, "horizon": horizon or k, "people": answers}
+        answer = {"model": self.hash, "k": k, "horizon": horizon or k, "people": answers}
+        return answer | ({"rules": joined(reports).to_dict()} if reports else {})
 
     def recommend_to_user(
-        self, own: Any, k: int, min_probability: float | None = None, horizon: int | None = None
+        self,
+        own: Any,
+        k: int,
+        min_probability: float | None = None,
+        horizon: int | None = None,
+        *,
+        only: Filter | None = None,
+        never: Filter | None = None,
+        groups: bool = False,
     ) -> dict[str, Any]:
         """Return recommendations for a user of the model, by its own id, as `recommend` gives them."""
-        lists = self.model.lists(k, [own], n_threads=1, **_horizon(self.model.lists, horizon))
-        (found,) = self._rows(lists, min_probability)
+        allowed = self.model.allowed(None, only, never)
+        lists = self.model.lists(k, [own], allowed, n_threads=1, **_horizon(self.model.lists, horizon))
+        (found,) = self._rows(lists, min_probability, groups)
         answer = {"model": self.hash, "k": k, "horizon": horizon or k, "id": _json_id(own)}
         return answer | {"recommendations": found, "unknown_items": [], "clicked": self._clicked_by(own)}
 
@@ -122,6 +145,9 @@ class ServedModel:
         horizon: int | None = None,
         *,
         hidden: bool = False,
+        only: Filter | None = None,
+        never: Filter | None = None,
+        groups: bool = False,
     ) -> tuple[dict[str, Any], list[Id], int, float]:
         """Return recommendations for a user by the clicks of the model and recent ones, time and item.
 
@@ -141,8 +167,9 @@ class ServedModel:
             known, users=objects([user]), starts=np.array([0, len(order)]), sequence=sequence[order],
             times=times[order].view("datetime64[us]"), n_repeated=0, history=(), n_dropped=0,
         )  # fmt: skip
-        lists, outside = self.model.lists_at(person, k, horizon=horizon, now=now, n_threads=1)
-        (found,) = self._rows(lists, min_probability)
+        allowed = self.model.allowed(None, only, never)
+        lists, outside = self.model.lists_at(person, k, allowed, horizon=horizon, now=now, n_threads=1)
+        (found,) = self._rows(lists, min_probability, groups)
         clicked = [self._ids[column] for column in dict.fromkeys(person.sequence.tolist()) if column >= 0]
         unknown = list(dict.fromkeys(item for _, item in recent if item not in self.columns))
         answer = {"model": self.hash, "k": k, "horizon": horizon or k, "id": user, "recommendations": found}
@@ -236,6 +263,7 @@ class ServedModel:
     def about(self) -> dict[str, Any]:
         """What `GET /v1/model` tells, without the limits of the service."""
         clicks, verdict = self.model.clicks_, self.model.verdict_
+        table = clicks.items_table
         return {
             "hash": self.hash,
             "kind": type(self.model).__name__,
@@ -248,6 +276,8 @@ class ServedModel:
                 "clicks": int(clicks.matrix.nnz),
                 "holds_clicks": self.holds_clicks,
             },
+            "groups": {name: list(one.names) for name, one in (table.groups if table else {}).items()},
+            "numbers": [] if table is None else list(table.numbers),
             "verdict": {"state": verdict.state, "text": verdict.text, "advice": list(map(str, verdict.advice))},
             "calibration": self.calibration or self._own_calibration(),
         } | self._about_blend()
@@ -295,7 +325,7 @@ class ServedModel:
         (row,) = clicks.rows_of([own])
         return [self._ids[column] for column in sorted(clicks.matrix[[row]].indices.tolist())]
 
-    def _rows(self, lists: Lists, least: float | None) -> list[list[dict[str, Any]]]:
+    def _rows(self, lists: Lists, least: float | None, groups: bool = False) -> list[list[dict[str, Any]]]:
         probability, mcse = lists.values["probability"].tolist(), lists.values["mcse"].tolist()
         return [
             [
@@ -305,12 +335,18 @@ class ServedModel:
                     "rank": place + 1,
                     "probability": probability[row][place],
                     "mcse": mcse[row][place],
+                    **({"groups": self._groups_of(column)} if groups else {}),
                 }
                 for place, column in enumerate(columns)
                 if column >= 0 and (least is None or probability[row][place] >= least)
             ]
             for row, columns in enumerate(lists.items.tolist())
         ]
+
+    def _groups_of(self, column: int) -> dict[str, list[str]]:
+        table = self.model.clicks_.items_table
+        of = {} if table is None else table.groups
+        return {name: list(one.of_item(column)) for name, one in of.items()}
 
     def _item(self, column: int) -> dict[str, Any]:
         clicks = self._clicks_per_item[column] if self.holds_clicks else None

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone
 
 from bmcd import __version__
 from bmcd.clicks.ids import objects
@@ -30,6 +29,7 @@ from bmcd.sampling.user_samples import check_max_users
 from bmcd.spark.chains import ChainTask, click_matrix_of, from_bytes
 from bmcd.spark.frames import check_frame, one_row_a_user, without_pandas_warning
 from bmcd.spark.shipping import on_worker
+from bmcd.system.estimator import clone
 from bmcd.system.text import shown
 
 # Chains count from 0; these stand for other random choices of users.
