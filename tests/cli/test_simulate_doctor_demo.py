@@ -127,3 +127,16 @@ def test_demo(run, tmp_path):
 def test_demo_where_nothing_can_be_written(refused, tmp_path):
     (tmp_path / "file").write_text("in the way")
     assert "cannot be made" in refused("demo", "--quick", "--folder", tmp_path / "file" / "demo")
+
+
+def test_the_live_demo_shows_what_it_promises(run, tmp_path):
+    found = run("demo", "--live", "--quick", "--folder", tmp_path, "--json")
+    assert found.code == 0, found.err
+    said = found.json()
+    assert said["clicks"] > 200
+    assert said["lists"] > 20
+    assert 0.1 < said["observed"] < 0.9
+    assert abs(said["predicted"] - said["observed"]) < 4.5 * np.sqrt(0.25 / said["lists"])
+    assert said["live"]["lists"] > 10
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["live", "live-model.bmcd"]
+    assert bmcd.load(tmp_path / "live-model.bmcd").clicks_.has_clock

@@ -125,8 +125,8 @@ def _table(table: ItemTable, place: Ints) -> ItemTable:
         lengths = np.diff(one.starts)
         starts = np.concatenate(([0], np.cumsum(np.where(known, lengths, 0)))).astype(np.int64)
         groups[name] = ItemGroups(one.names, starts, one.numbers[np.repeat(known, lengths)])
-    nothing = {"links": "", "pictures": "", "dates": np.datetime64("NaT")}
-    own = {
+    nothing: dict[str, Any] = {"links": "", "pictures": "", "dates": np.datetime64("NaT")}
+    own: dict[str, Any] = {
         name: None if (values := getattr(found, name)) is None else np.where(known, values, empty)
         for name, empty in nothing.items()
     }

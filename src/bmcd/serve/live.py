@@ -131,7 +131,6 @@ class Live:
         self.store = Store(settings.folder, settings.queue, self._recorded)
         self._counting: Counting | None = None
         self._learning: subprocess.Popen[str] | None = None
-        self._learnt_until = int(self.store.about("learnt") or 0) if self.store.about("base") == own else 0
         self._n_of: OrderedDict[str, int] = OrderedDict()
         self._hidden: dict[str, int] = {}
         self._stop = threading.Event()
@@ -144,6 +143,8 @@ class Live:
             self.close()
             raise
         self.recent.latest = max(self.recent.latest, self.counted.until)
+        # Weights that were learnt for windows of the right length are good for a while.
+        self._learnt_until = self.counted.until if self.counted.learnt_for == self.counted.length else 0
         self._remember(self.counted)
 
     def follow(self, current: CurrentModel) -> None:
@@ -310,7 +311,6 @@ class Live:
         counted = self.counted
         if counted.until - self._learnt_until >= LEARNING:
             self._learnt_until = counted.until
-            self.store.set_about("learnt", counted.until)
             self._learning = _started("learn", self.settings.folder, str(counted.length))
 
 

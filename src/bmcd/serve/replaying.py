@@ -59,7 +59,7 @@ class Replay:
         goes_on[:-1] = follows & clicks.distinct.first[1:] & (times[1:] > times[:-1])
         asks = np.random.default_rng(seed).random(len(times)) < ask
         self.users, self.items = ([str(one) for one in ids.tolist()] for ids in (clicks.users, clicks.items))
-        self._user, self._item, self._time = user[order], clicks.sequence[order], times[order]
+        self.user, self.item, self.time = user[order], clicks.sequence[order], times[order]
         self._asks = (asks & goes_on)[order]
         place = np.empty(len(order), np.int64)
         place[order] = np.arange(len(order))
@@ -81,19 +81,19 @@ class Replay:
         askers = [threading.Thread(target=self._answer, daemon=True) for _ in range(ASKERS)]
         for asker in askers:
             asker.start()
-        began, first, shown = time.monotonic(), int(self._time[0]), set[int]()
+        began, first, shown = time.monotonic(), int(self.time[0]), set[int]()
         connection = self._connected()
         at = 0
-        while at < len(self._time) and not self._failed:
+        while at < len(self.time) and not self._failed:
             now = time.monotonic() - began
-            end = int(np.searchsorted(self._time, first + now * self._speed * 1e6, side="right"))
+            end = int(np.searchsorted(self.time, first + now * self._speed * 1e6, side="right"))
             if end <= at:
                 time.sleep(TICK)
                 continue
-            self.largest_lag = max(self.largest_lag, now - (int(self._time[at]) - first) / self._speed / 1e6)
+            self.largest_lag = max(self.largest_lag, now - (int(self.time[at]) - first) / self._speed / 1e6)
             end = min(end, at + BATCH)
             self._send(connection, at, end)
-            for hour in self._over(int(self._time[end - 1]) // HOUR):
+            for hour in self._over(int(self.time[end - 1]) // HOUR):
                 if hour not in shown:
                     shown.add(hour)
                     told(self._hour(hour))
@@ -122,13 +122,13 @@ class Replay:
 
     def _add(self, at: int, *values: float) -> None:
         with self._changed:
-            sums = self._sums.setdefault(int(self._time[at]) // HOUR, [0.0, 0.0, 0.0, 0.0])
+            sums = self._sums.setdefault(int(self.time[at]) // HOUR, [0.0, 0.0, 0.0, 0.0])
             for number, value in enumerate(values):
                 sums[number] += value
 
     def _send(self, connection: http.client.HTTPConnection, first: int, last: int) -> None:
         body = [
-            {"user": self.users[self._user[i]], "item": self.items[self._item[i]], "time": int(self._time[i])}
+            {"user": self.users[self.user[i]], "item": self.items[self.item[i]], "time": int(self.time[i])}
             for i in range(first, last)
         ]
         self._sent = last - 1
@@ -143,13 +143,13 @@ class Replay:
         connection = self._connected()
         while (at := self._questions.get()) is not None:
             try:
-                user, following = self.users[self._user[at]], int(self._next[at])
+                user, following = self.users[self.user[at]], int(self._next[at])
                 path = f"/v1/users/{quote(user, safe='')}/recommendations?k={self._k}&horizon=1"
                 rows = self._ask(connection, "GET", path)["recommendations"]
                 if self._sent >= following:  # the click was perhaps known already
                     self.n_late += 1
                     continue
-                hit = self.items[self._item[following]] in {str(row["item"]) for row in rows}
+                hit = self.items[self.item[following]] in {str(row["item"]) for row in rows}
                 predicted = sum(row["probability"] for row in rows)
                 self.compared.append((following, predicted, hit))
                 self._add(following, 0, 1, predicted, hit)

@@ -54,6 +54,8 @@ class Counted(NamedTuple):
     """How long clicks are kept, in microseconds."""
     length: int
     """The length of the windows from which weights should be learnt."""
+    learnt_for: int
+    """That from which they were learnt; 0 if it was never said."""
     changed: bool
     seconds: float
 
@@ -96,7 +98,8 @@ class Counter:
         if not self._untils or until > self._untils[-1]:
             self._untils.append(until)
         return Counted(
-            self.n, self.forgotten, self._hash, until, self.keep, self._length(), changed, time.monotonic() - began,
+            self.n, self.forgotten, self._hash, until, self.keep, self._length(), self.model.fitted_.refresh or 0,
+            changed, time.monotonic() - began,
         )  # fmt: skip
 
     def _length(self) -> int:

@@ -16,6 +16,7 @@ import pytest
 import bmcd
 from bmcd.baselines.counting import events_of
 from bmcd.blend.fitting import count_all
+from bmcd.serve.served_model import hash_of
 from bmcd.serve.store import DATABASE, Reader
 from bmcd.serve.updating import MODEL, clicks_of
 
@@ -382,13 +383,16 @@ def test_a_process_that_counts_and_dies_is_started_again(live, end):
     until(lambda: client.get("/v1/items", params={"q": "new"}).json()["total"] == 1)
 
 
-def test_weights_are_learnt_again_beside_the_service(live, end, folder, model):
-    _service, client = live()
-    before = bmcd.load(model)
-    until(lambda: bmcd.load(folder / MODEL).refresh != before.refresh, 240)
+def test_weights_are_learnt_again_beside_the_service(live, end, folder, rows, tmp_path):
+    given = tmp_path / "without-refresh.bmcd"  # so its weights are for windows of another length
+    before = bmcd.Blend().fit(rows, seed=1, progress=False)
+    before.save(given)
+    _, client = live(path=given)
+    until(lambda: bmcd.load(folder / MODEL).refresh is not None, 240)
+    until(lambda: client.get("/v1/model").json()["hash"] == hash_of(folder / MODEL))
     assert not (folder / "learnt.bmcd").exists()
     learnt = bmcd.load(folder / MODEL)
-    assert learnt.clicks_ == before.clicks_
+    assert learnt.fitted_.settings.half_lives == before.fitted_.settings.half_lives
     assert learnt.weights_["weight"].tolist() != before.weights_["weight"].tolist()
     send(client, ("ann", "i1", end))
     assert asked(client, "ann")["recommendations"]
