@@ -195,8 +195,8 @@ def intake(seconds: int) -> None:
             asyncio.run(paced(service.port, batches, 1e9, 8, took_all))
             wall, cpu = time.perf_counter() - began, service.cpu()[service.process.pid] - before
             print(
-                f"as fast as it goes, {name}: {n * what / wall:,.0f} clicks/s, {1e6 * cpu / n / what:.0f} processor "
-                f"us a click ({n * what / cpu:,.0f} a processor second)"
+                f"as fast as it goes, {name}: {n * what / wall:,.0f} clicks/s, {1e6 * cpu / n / what:.0f} "
+                f"processor us a click ({n * what / cpu:,.0f} a second)"
             )
         before, began, took_all = service.cpu()[service.process.pid], time.perf_counter(), []
         asyncio.run(paced(service.port, recommend[:2000], 1e9, 4, took_all))
@@ -289,9 +289,9 @@ def replay(
 
 def backtest(model: bmcd.Blend, clicks: bmcd.Clicks, during: bmcd.Clicks, run: Any, length: str) -> None:
     """Print what fits at every refresh give at the same moments: lists for the click that followed."""
-    compared = np.array([at for at, *_ in run.compared])
-    predicted, hits = (np.array([one[i] for one in run.compared], float) for i in (1, 2))
-    when = run.time[compared]
+    asked_at, compared = (np.array([one[i] for one in run.compared]) for i in (0, 1))
+    predicted, hits = (np.array([one[i] for one in run.compared], float) for i in (2, 3))
+    when = run.time[asked_at]
     step = pd.Timedelta(length).value // 1000
     start = int(during.times.min().astype(np.int64))
     number = (when - start) // step
@@ -315,8 +315,8 @@ def backtest(model: bmcd.Blend, clicks: bmcd.Clicks, during: bmcd.Clicks, run: A
     seconds, error = time.process_time() - cpu, np.std(hits - found) / np.sqrt(len(found))
     print(
         f"back-test, fitted every {length} ({seconds:.0f} processor s): {len(compared):,} moments, HR@10 "
-        f"{found.mean():.4f} (predicted {sure.mean():.4f}); live {hits.mean():.4f} (predicted {predicted.mean():.4f}); "
-        f"difference {hits.mean() - found.mean():+.4f}, standard error {error:.4f}"
+        f"{found.mean():.4f} (predicted {sure.mean():.4f}); live {hits.mean():.4f} (predicted "
+        f"{predicted.mean():.4f}); difference {hits.mean() - found.mean():+.4f}, standard error {error:.4f}"
     )
 
 

@@ -71,8 +71,9 @@ class Replay:
         self._failed: list[BaseException] = []
         self.largest_lag = 0.0
         """By how many seconds the clicks were late at most."""
-        self.compared: list[tuple[int, float, bool]] = []
-        """Of each list that was compared: the number of the click that followed, in order of time, and the hits."""
+        self.compared: list[tuple[int, int, float, bool]] = []
+        """Of each list that was compared: the clicks, in order of time, after which it was asked for and with which
+        it was compared, the predicted hits, and whether it was one."""
         self.n_late = 0
         """Lists that came after the click that they were to predict."""
 
@@ -151,7 +152,7 @@ class Replay:
                     continue
                 hit = self.items[self.item[following]] in {str(row["item"]) for row in rows}
                 predicted = sum(row["probability"] for row in rows)
-                self.compared.append((following, predicted, hit))
+                self.compared.append((at, following, predicted, hit))
                 self._add(following, 0, 1, predicted, hit)
             except BaseException as error:
                 self._failed.append(error)
