@@ -122,6 +122,10 @@ def serve(
 
         options: dict[str, Any] = {} if slots is None else {"slots": slots}
         if live is not None:
+            if test is not None:
+                raise typer.BadParameter(
+                    "--test is for a model that stays: with --live the lists given are compared."
+                )
             options["live"] = LiveSettings(live, 60.0 if refresh is None else _seconds(refresh), keep)
         elif refresh is not None or keep is not None:
             raise typer.BadParameter("--refresh and --keep need --live.")

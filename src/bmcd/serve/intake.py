@@ -32,6 +32,7 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
 }
 # Numbers of each unit of time in a second, by the size of the number: seconds, ms, us, ns.
 PER_SECOND = (1, 10**3, 10**6, 10**9)
+STEADY = 3_600_000_000
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -40,6 +41,7 @@ class Intake:
 
     def __init__(self, live: Live, current: CurrentModel, slots: Slots, limits: Limits) -> None:
         self.live, self.current, self.slots, self.limits = live, current, slots, limits
+        self._latest = 0
 
     def router(self) -> APIRouter:
         """Return the routes."""
@@ -75,18 +77,26 @@ class Intake:
             given = LiveClicks.model_validate_json(raw, context=self.limits).clicks
         except ValidationError as error:
             raise from_validation(error) from error
-        now = time.time_ns() // 1000
+        now = self._now()
         found = []
         for number, click in enumerate(given):
             where = f"clicks.{number}"
             user, item = (self._check(f"{where}.{name}", getattr(click, name)) for name in ("user", "item"))
-            when = now if click.time is None else self._time(f"{where}.time", click.time, now)
+            when = now + number if click.time is None else self._time(f"{where}.time", click.time, now)
             event, answer = (
                 None if value is None else self._check(f"{where}.{name}", value)
                 for name, value in (("event", click.event), ("answer", click.answer))
             )
             found.append(Click(user, item, when, event, answer))
         return found
+
+    def _now(self) -> int:
+        """Return the time; when the clock is set back by less than `STEADY`, time stands still for that long."""
+        now = time.time_ns() // 1000
+        if now < self._latest < now + STEADY:
+            now = self._latest
+        self._latest = now
+        return now
 
     def _check(self, where: str, given: Id) -> str:
         """Return an id as text, without whitespace around it."""

@@ -30,12 +30,12 @@ log = logging.getLogger("bmcd.serve")
 
 # Weights are learnt again after so much time of the clicks, in microseconds.
 LEARNING = 3_600_000_000
-# Until the processes beside the service have ended, and before one that failed is started again.
-END_SECONDS, AGAIN_SECONDS = 10.0, 5.0
+# Until the processes beside the service have ended.
+END_SECONDS = 10.0
 # Models whose number of counted clicks is remembered, the latest; old clicks that are removed after one count.
 MODELS, SWEEPS = 8, 20
-# Clicks of one user that are remembered between two counts, the latest.
-MOST_RECENT = 5_000
+# Clicks that are remembered between two counts, the latest: of one user, and of all.
+MOST_RECENT, MOST_OPEN = 5_000, 500_000
 
 
 class Recent:
@@ -59,6 +59,8 @@ class Recent:
                 own.append((n, click.time, click.item))
                 self._order.append((n, click.user))
                 self.latest = max(self.latest, click.time)
+            while len(self._order) > MOST_OPEN:  # nothing has been counted for long
+                self._leave()
 
     def of(self, user: str, counted: int) -> list[tuple[int, str]]:
         """Return time and item of the clicks of a user that a model has not counted."""
@@ -69,12 +71,15 @@ class Recent:
         """Forget clicks that every model in use has counted."""
         with self._changed:
             while self._order and self._order[0][0] <= counted:
-                _, user = self._order.popleft()
-                own = self._of.get(user)
-                while own and own[0][0] <= counted:
-                    own.popleft()
-                if not own:
-                    self._of.pop(user, None)
+                self._leave()
+
+    def _leave(self) -> None:
+        n, user = self._order.popleft()
+        own = self._of.get(user)
+        while own and own[0][0] <= n:
+            own.popleft()
+        if not own:
+            self._of.pop(user, None)
 
     def forget(self, user: str) -> None:
         """Forget the clicks of a user."""
@@ -265,7 +270,7 @@ class Live:
         while not self._stop.wait(max(self.settings.refresh - took, took)):
             began = time.monotonic()
             try:
-                self._count(loop, current)
+                self._use(self._count(), loop, current)
                 self._learn()
             except Exception as error:
                 if self._stop.is_set():
@@ -273,16 +278,21 @@ class Live:
                 log.error("recorded clicks were not counted: %s", error)
                 if not isinstance(error, BmcdError | Problem):
                     log.exception("a bug while clicks were counted")
-                if self._counting is None or self._counting.has_ended:
-                    self._stop.wait(AGAIN_SECONDS)
-                    self._counting = Counting(self.settings, self.given)
             took = time.monotonic() - began
 
-    def _count(self, loop: asyncio.AbstractEventLoop, current: CurrentModel) -> None:
+    def _count(self) -> Counted:
         assert self._counting is not None
-        counted = self._counting.count()
-        if counted.changed:
-            self._remember(counted)
+        if not self._counting.has_ended:
+            return self._counting.count()
+        self._counting.close()
+        log.error("the process that counts has ended and is started again")
+        self._counting = Counting(self.settings, self.given)
+        return self._counting.next()
+
+    def _use(self, counted: Counted, loop: asyncio.AbstractEventLoop, current: CurrentModel) -> None:
+        """Put what was counted into use, and forget what is no longer needed."""
+        self._remember(counted)
+        if counted.hash != current.get().hash:
             self._reload(loop, current)
         self.counted = counted
         self.recent.drop(counted.n)

@@ -301,6 +301,24 @@ def test_a_click_without_a_time_is_of_now(live, folder):
     assert before <= recorded(folder)[0][3] <= time.time_ns() // 1000
 
 
+def test_a_clock_that_is_set_back_does_not_turn_clicks_around(monkeypatch):
+    from bmcd.serve import intake
+    from bmcd.serve.settings import Limits
+
+    clock = [10**18]
+    monkeypatch.setattr(intake.time, "time_ns", lambda: clock[0])
+    own = intake.Intake(None, None, None, Limits())
+    body = b'{"clicks": [{"user": "ann", "item": "a"}, {"user": "ann", "item": "b"}]}'
+    times = []
+    for change in (0, 10**9, -60 * 10**9, 30 * 10**9, 40 * 10**9, -(10**14)):
+        clock[0] += change
+        times.append([click.time for click in own._clicks(body)])
+    assert times[0] == [10**15, 10**15 + 1]
+    assert times[1] == times[2] == times[3]
+    assert times[4][0] == times[1][0] + 10**7
+    assert times[5][0] == times[4][0] - 10**11  # set right by more than an hour: that is the time
+
+
 def test_clicks_recorded_while_the_clock_was_ahead_wait(folder, model, end):
     from bmcd.serve.store import Click, Store
     from bmcd.serve.updating import Counter, start_model
