@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from bmcd.clusters.choose import choose_n_clusters
     from bmcd.evaluation.backtest import backtest
     from bmcd.evaluation.compare import compare
+    from bmcd.evaluation.diversify import diversify
     from bmcd.evaluation.evaluate import evaluate
     from bmcd.evaluation.tune import tune
     from bmcd.exposure.rerank import rerank
@@ -44,6 +45,7 @@ __all__ = [
     "baselines",
     "choose_n_clusters",
     "compare",
+    "diversify",
     "errors",
     "evaluate",
     "evaluation",
@@ -78,6 +80,7 @@ _HOME = {
     "backtest": "bmcd.evaluation.backtest",
     "choose_n_clusters": "bmcd.clusters.choose",
     "compare": "bmcd.evaluation.compare",
+    "diversify": "bmcd.evaluation.diversify",
     "evaluate": "bmcd.evaluation.evaluate",
     "load": "bmcd.models.persistence",
     "load_dataset": "bmcd.clicks.datasets",

@@ -10,7 +10,7 @@ import pytest
 import bmcd
 from bmcd.baselines import EASE, RecentCooccurrence, SessionKNN, Transitions, Trending
 from bmcd.baselines.counting import HOUR, events_of
-from bmcd.blend.fitting import count_all
+from bmcd.blend.features import EventCounts, count
 from bmcd.blend.moments import Cut, length_of_refresh, share_outside
 from bmcd.errors import InputError
 
@@ -42,7 +42,9 @@ def earlier():
     if model.members_ != (every := ("Trending", "Transitions", "RecentCooccurrence", "SessionKNN", "EASE")):
         fit = model.fitted_
         settings = fit.settings._replace(members=every)
-        model._learn(clicks, fit._replace(settings=settings, tables=count_all(events_of(clicks), settings, 0.1)))
+        model._learn(
+            clicks, fit._replace(settings=settings, tables=count(EventCounts(events_of(clicks)), settings, 0.1))
+        )
     return model
 
 
@@ -80,7 +82,7 @@ def counts_of_a_fit(model, clicks):
     """The counts that the last step of `fit` makes, with the members and settings of the model."""
     now = Cut(np.ones(len(clicks.sequence), bool), np.zeros(0, bool), 0.0, "")
     hours = (length_of_refresh(clicks) if model.refresh is None else HOUR) / HOUR
-    return count_all(events_of(clicks), model.fitted_.settings, share_outside(clicks, now, hours))
+    return count(EventCounts(events_of(clicks)), model.fitted_.settings, share_outside(clicks, now, hours))
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -158,7 +160,7 @@ def test_a_log_without_a_clock_is_updated():
     model.update(frame[2500:])
     assert model.clicks_ == bmcd.Clicks.from_frame(frame, order="rows")
     settings = model.fitted_.settings
-    want = count_all(events_of(model.clicks_), settings, 1e-4)
+    want = count(EventCounts(events_of(model.clicks_)), settings, 1e-4)
     same(model.fitted_.tables._replace(ease=want.ease), want)
 
 

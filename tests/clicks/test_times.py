@@ -357,6 +357,30 @@ def test_a_point_in_time_is_a_date_or_a_number(when):
         read_time(when, clock=True)
 
 
+@given(
+    st.lists(st.tuples(st.integers(0, 4), st.sampled_from("abcde"), st.integers(0, 9)), min_size=1, unique=True),
+    st.randoms(),
+)
+def test_the_order_of_the_rows_changes_nothing_in_a_log_with_sessions(rows, random):
+    """Names of sessions may be those of several users; they come back from a frame."""
+
+    def read(rows, session):
+        frame = pd.DataFrame(rows, columns=["user", "item", "time"])
+        return Clicks.from_frame(frame.assign(visit=session), session_column="visit")
+
+    sessions = {(user, time): f"visit {(time + user) // 3}" for user, _, time in rows}
+    clicks = read(rows, [sessions[user, time] for user, _, time in rows])
+    turned = random.sample(rows, len(rows))
+    other = read(turned, [sessions[user, time] for user, _, time in turned])
+    assert other == clicks
+    assert other.fingerprint() == clicks.fingerprint()
+    assert Clicks.from_frame(clicks.to_frame(), session_column="session") == clicks
+    own = list(zip(clicks.users[owners(clicks.starts)].tolist(), clicks.times.tolist(), strict=True))
+    named = [(user, sessions[user, time]) for user, time in own]
+    assert len(set(zip(named, clicks.sessions.tolist(), strict=True))) == len(set(named))
+    assert len(np.unique(clicks.sessions)) == len(set(named))
+
+
 @pytest.mark.parametrize("order", [None, "time"])
 def test_the_order_of_the_rows_changes_nothing_in_a_timed_log(order):
     rng = np.random.default_rng(5)

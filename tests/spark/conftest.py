@@ -11,7 +11,8 @@ from bmcd.baselines.spark_session import spark_session
 SETTINGS = {
     "spark.sql.shuffle.partitions": "4",
     "spark.task.maxFailures": "2",  # each one costs the start of a Python worker
-    "spark.executor.memory": "512m",
+    "spark.executor.memory": "1024m",
+    "spark.executorEnv.PYTHONPATH": str(Path(bmcd.__file__).parents[1]),  # the code under test
     "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
 }
 
@@ -33,7 +34,7 @@ def spark(spark_home):
         patch.setenv("SPARK_HOME", str(spark_home))
         # Java's quick compiler is all that tiny data need.
         patch.setenv("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
-        yield spark_session(2, needed_by="the tests", master="local-cluster[2,1,512]", settings=SETTINGS)
+        yield spark_session(2, needed_by="the tests", master="local-cluster[2,1,1024]", settings=SETTINGS)
 
 
 @pytest.fixture(scope="session")

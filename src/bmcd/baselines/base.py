@@ -117,8 +117,9 @@ class Baseline(BaseEstimator, ABC):
     def save(self, path: str | Path, *, clicks: bool = True) -> None:
         """Write the fitted model to one file, which `bmcd.load` opens; see `BMCD.save`.
 
-        Methods that need everybody's clicks, such as UserKNN, cannot be saved with ``clicks=False``. Of other
-        methods such a file holds nothing about items that fewer than five users clicked.
+        Methods that need everybody's clicks, such as UserKNN and SessionKNN, cannot be saved with
+        ``clicks=False``. Of other methods such a file holds nothing about items that fewer than five users clicked,
+        nor about pairs of items that fewer clicked both (of counts in order: one after the other).
         """
         self._check_fitted()
         save(self, path, clicks=clicks)

@@ -181,7 +181,7 @@ def only_pairs(matrix: Any, pairs: Any) -> Any:
     """
     kept = sparse.csr_array(matrix.multiply(pairs).astype(matrix.dtype))
     kept.sort_indices()
-    return _csr(arrays_of(kept))
+    return _csr(arrays_of(kept), matrix.shape)
 
 
 def keep_largest(matrix: Any, n: int) -> Any:

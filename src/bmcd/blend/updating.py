@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from bmcd.baselines.counting import events_of
-from bmcd.blend.features import Csr
-from bmcd.blend.fitting import Fitted, count_all
+from bmcd.blend.features import Csr, EventCounts, count
+from bmcd.blend.fitting import Fitted
 from bmcd.blend.moments import MICROSECONDS_PER_HOUR, Cut, length_of_refresh, share_outside
 from bmcd.clicks.adding import joined_ids
 from bmcd.clicks.log import Clicks
@@ -31,7 +31,7 @@ def updated(fitted: Fitted, before: Clicks, clicks: Clicks) -> Fitted:
         refresh = length / MICROSECONDS_PER_HOUR
     now = Cut(np.ones(len(clicks.sequence), np.bool_), np.zeros(0, np.bool_), 0.0 if until else None, "")
     counted = settings._replace(members=tuple(name for name in settings.members if name != "EASE"))
-    tables = count_all(events, counted, share_outside(clicks, now, refresh))
+    tables = count(EventCounts(events), counted, share_outside(clicks, now, refresh))
     ease = renumbered(fitted.tables.ease, before, clicks)
     return fitted._replace(tables=tables._replace(ease=ease), until=until)
 

@@ -37,6 +37,10 @@ def serve(
     model: Annotated[Path, typer.Argument(help="A model file, written by bmcd fit.")],
     host: Annotated[str, typer.Option(help="Listen on this address; 0.0.0.0 is for all.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one.")] = 8000,
+    watch: Annotated[
+        bool,
+        typer.Option("--watch", help="Load the file again whenever it changes; a bad file keeps the old model."),
+    ] = False,
     key_file: Annotated[
         Path | None,
         typer.Option(help=f"A file with the key that callers must send; by default the variable {KEY}, if set."),
@@ -110,7 +114,9 @@ def serve(
 ) -> None:
     """Serve a model over HTTP: POST /v1/recommend for machines, a page for editors at /, the addresses at /docs.
 
-    SIGHUP or POST /v1/reload loads the file again, and keeps the old model if that fails. docs/serving.md has more.
+    SIGHUP, POST /v1/reload or, with --watch, a change of the file loads it again; the old model stays if that
+    fails.
+    docs/serving.md has more.
     """
     with _hangup_noted() as reload_wanted:
         import_optional("fastapi", needed_by="bmcd serve", extra="serve")
@@ -126,6 +132,8 @@ def serve(
                 raise typer.BadParameter(
                     "--test is for a model that stays: with --live the lists given are compared."
                 )
+            if watch:
+                raise typer.BadParameter("--watch is for a file that others write: with --live the service writes it.")
             options["live"] = LiveSettings(live, 60.0 if refresh is None else _seconds(refresh), keep)
         elif refresh is not None or keep is not None:
             raise typer.BadParameter("--refresh and --keep need --live.")
@@ -142,6 +150,7 @@ def serve(
             model,
             host=host,
             port=port,
+            watch=watch,
             key=_key(key_file),
             no_key=no_key,
             connections=max_connections,

@@ -29,7 +29,10 @@ def simulate(
     items: Annotated[int, typer.Option(min=1, help="How many items.")] = PAPER_ITEMS,
     model: Annotated[
         SimulatedModel,
-        typer.Option(help="bmcd: one cluster a user, as in the paper's study; tastes: several tastes."),
+        typer.Option(
+            help="bmcd: one cluster per user, as in the paper's study; tastes: several tastes; log: a large log "
+            "with times, sessions, repeated clicks, and items that come and go."
+        ),
     ] = SimulatedModel.bmcd,
     tastes: Annotated[
         int | None,
@@ -52,7 +55,11 @@ def simulate(
         ),
     ] = None,
     mean_clicks: Annotated[
-        float | None, typer.Option(help="Mean number of clicks of a user, about. By default 5; tastes: 10.")
+        float | None,
+        typer.Option(help="Mean number of clicks of a user, about. By default 5; tastes: 10; log: 20."),
+    ] = None,
+    days: Annotated[
+        int | None, typer.Option(min=1, help="How many days the log covers (--model log). By default 30.")
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same clicks.")] = 0,
     truth: Annotated[
@@ -64,16 +71,31 @@ def simulate(
     """Simulate clicks, to try things where the truth is known.
 
     As in the paper's study each user has a ranking of all items, drawn around the consensus of a cluster, and
-    clicks the best of it. With --model tastes a user has several tastes, and there may be millions of users.
+    clicks the best of it. With --model tastes a user has several tastes, and there may be millions of users. With
+    --model log there are times, sessions and items that come and go; memory does not grow with the clicks.
     """
     if model is SimulatedModel.bmcd and tastes is not None:
         raise typer.BadParameter("--tastes is for --model tastes.")
     if model is SimulatedModel.tastes and clusters is not None:
         raise typer.BadParameter("--clusters is for --model bmcd; --model tastes has --tastes.")
+    if model is SimulatedModel.log and (named := [clusters, tastes, alpha, truth]) != [None] * len(named):
+        raise typer.BadParameter("--clusters, --tastes, --alpha and --truth are not for --model log.")
+    if model is not SimulatedModel.log and days is not None:
+        raise typer.BadParameter("--days is for --model log.")
     target = check_output(output, TABLES)
     true_target = None if truth is None else check_output(truth, TABLES, but_not=[output])
     import bmcd
 
+    if model is SimulatedModel.log:
+        n_days, per_user = 30 if days is None else days, 20.0 if mean_clicks is None else mean_clicks
+        n_clicks = _write_log(target, users, items, per_user, n_days, seed)
+        if as_json:
+            sizes = {"n_users": users, "n_items": items, "n_clicks": n_clicks, "days": n_days}
+            print_json({"clicks": output, **sizes, "mean_clicks": per_user, "seed": seed})
+        else:
+            say(f"Simulated {n_clicks:,} clicks in {n_days} days, seed {seed}: {output}")
+            say(f"Next:   bmcd fit {output} -o model.bmcd --refresh 1h --last 72h")
+        return
     given = {"alpha": alpha, "mean_clicks": mean_clicks}
     options: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     found: Simulation | TasteSimulation
@@ -120,6 +142,26 @@ def _write_clicks(clicks: Clicks, target: Path) -> None:
             last = min(first + CHUNK, clicks.n_users)
             write(clicks.of_users(range(first, last)).to_frame())
             show(last)
+
+
+def _write_log(target: Path, users: int, items: int, mean_clicks: float, days: int, seed: int) -> int:
+    """Write a log of clicks with times, a day at a time; return the number of clicks."""
+    import numpy as np
+    import pandas as pd
+
+    from bmcd.simulation import simulate_log
+
+    n, parts = 0, []
+    hours = simulate_log(users, items, mean_clicks=mean_clicks, days=days, seed=seed)
+    with open_table(target, raw=True) as write, counting(None, "hours", 24 * days) as show:
+        for hour, rows in enumerate(hours, 1):
+            parts.append(rows)
+            if hour % 24 == 0:
+                day = {name: np.concatenate([part[name] for part in parts]) for name in rows}
+                write(pd.DataFrame(day))
+                n, parts = n + len(day["item"]), []
+                show(hour)
+    return n
 
 
 def _truth(found: Simulation) -> Any:

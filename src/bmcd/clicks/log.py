@@ -201,6 +201,8 @@ class Clicks:
             item_codes, items = renumbered(item_codes, items, times)
             found, twice = in_time(user_codes, item_codes, len(users), items, times, own_sessions)
             history = (f"{twice:,} rows that repeat a click at the same time counted once",) if twice else ()
+        if found.sessions is not None:  # numbered as in the log, so that the order of the rows does not matter
+            found = found._replace(sessions=session_numbers(found, SESSION_GAP))
         clicks = cls(users, items, *found, order=order, history=history)
         return replace(clicks, n_repeated=n - clicks.n_clicks)
 
@@ -365,7 +367,7 @@ class Clicks:
         >>> Clicks.from_matrix([[1, 1], [0, 1]], users=["ann", "bob"]).of_users([1]).users.tolist()
         ['bob']
         """
-        chosen = np.arange(self.n_users)[np.asarray(rows)]
+        chosen = _chosen(rows, self.n_users)
         return self._with(take_users(self.sequences, chosen), users=self.users[chosen])
 
     def of_items(self, columns: ArrayLike, *, keep_outside: bool = False) -> Clicks:
@@ -373,7 +375,7 @@ class Clicks:
 
         With ``keep_outside`` clicks on other items stay in the log, as -1.
         """
-        chosen = np.arange(self.n_items)[np.asarray(columns)]
+        chosen = _chosen(columns, self.n_items)
         code = np.full(self.n_items + 1, -1, np.int32)  # the last is for -1
         code[chosen] = np.arange(len(chosen))
         own = {name: None if (v := getattr(self, name)) is None else v[chosen] for name in ("titles", "titled")}
@@ -500,7 +502,9 @@ class Clicks:
         n = operator.index(n)
         keep = self.per_user >= n
         if not keep.any():
-            raise ClicksError(f"no user has at least {n} clicks; the most any user has is {self.per_user.max()}.")
+            raise ClicksError(
+                f"no user has at least {n} clicks; the most any user has is {self.per_user.max(initial=0)}."
+            )
         if keep.all():
             return self
         step = f"dropped {(~keep).sum()} of {self.n_users} users with fewer than {n} clicks"
@@ -560,6 +564,18 @@ class Clicks:
         (2, [-1], 1)
         """
         return splitting.split_at(self, time, k, repeats)
+
+    def last(self, duration: str) -> Clicks:
+        """Return the clicks of the last hours or days, back from the last click, such as "72h"; needs a clock.
+
+        Users without clicks in that time are left out. All items stay, so that old items in histories are known.
+
+        >>> import pandas as pd
+        >>> frame = pd.DataFrame({"user": [1, 2, 2], "item": list("abc"), "time": [1.1e9, 1.2e9, 1.2e9 + 60]})
+        >>> Clicks.from_frame(frame).last("1h").history
+        ('kept the last 1h: 2 of 3 clicks, 1 users',)
+        """
+        return splitting.last(self, duration)
 
     def split_users(self, share: float = 0.8) -> tuple[Clicks, Clicks]:
         """Split an ordered log into earlier users and later users, by their first click; all items stay.
@@ -666,6 +682,13 @@ class Clicks:
     def _with(self, found: Sequences, **changes: Any) -> Clicks:
         changes |= {"starts": found.starts, "sequence": found.items}
         return replace(self, times=found.times, session_ids=found.sessions, **changes)
+
+
+def _chosen(places: ArrayLike, number: int) -> NDArray[np.int64]:
+    """Return the places chosen by numbers, which may be none, or by truth values."""
+    own = np.asarray(places)
+    chosen: NDArray[np.int64] = np.arange(number)[own if own.size else own.astype(np.int64)]
+    return chosen
 
 
 def check_columns(names: Mapping[str, str | None], titles: Any) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from bmcd.clicks.frames import column_names, column_of
+from bmcd.clicks.frames import collected, column_names, column_of
 from bmcd.clicks.ids import (
     Coded,
     Missing,
@@ -69,6 +69,8 @@ def rows_of_frame(
             f"ones to read: bmcd.Clicks.from_frame(frame, {call}).",
             column=strange[0],
         )
+
+    frame = collected(frame, (user, item, time_column, title_column, session_column))
 
     def coded(name: str | None, missing: Missing, advice: str = "") -> Coded | None:
         return None if name is None else strip(encode(column_of(frame, name), name, missing, advice))

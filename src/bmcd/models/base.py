@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bmcd.clicks.histories import clicks_of_histories
+from bmcd.clicks.ids import id_ranks
 from bmcd.clicks.item_table import Filter, allowed_items
 from bmcd.clicks.log import Clicks
 from bmcd.clusters.summary import ClusterSummaries
@@ -214,6 +215,47 @@ class ProbabilityModel(BaseEstimator, ABC):
         clicks = self.check_fitted().clicks_
         return allowed_items(clicks.items, clicks.items_table, items, only, never)
 
+    def similar(
+        self,
+        item: Any,
+        k: int = 10,
+        items: Iterable[Any] | None = None,
+        *,
+        only: Filter | None = None,
+        never: Filter | None = None,
+        n_threads: int | None = None,
+    ) -> Frame:
+        """Return the k items that a click on this item says most about: "who clicked this goes on to".
+
+        A frame with the columns item, title (if there are any), rank, probability (of being the very next click of a
+        visitor who has clicked only this item), lift (that over the probability for a visitor who has clicked nothing
+        yet), and gain, probability x log(lift), by which they are ranked: it favours neither popular nor rare items.
+        Only items with a lift above 1 are similar, so there may be fewer than k. ``items``, ``only`` and ``never`` are those of `recommend`.
+
+        >>> import bmcd
+        >>> model = bmcd.BMCD(2).fit(bmcd.simulate(n_users=100, seed=1).clicks, draws=10, warmup=10, chains=2)
+        >>> found = model.similar(3, k=4)
+        >>> found.columns.tolist(), (found["lift"] > 1).all()
+        (['item', 'rank', 'probability', 'lift', 'gain'], np.True_)
+        """
+        import narwhals as nw
+
+        clicks, k = self.check_fitted().clicks_, check_k(k)
+        (column,) = clicks.columns_of([item], "Similar items are known of items of the model.")
+        allowed = self.allowed(items, only, never)
+        after, before = self.law_of_next_click(clicks_of_histories([[item], []], clicks), n_threads=n_threads)[0]
+        there = (after > before) & (before > 0) & (np.arange(clicks.n_items) != column)
+        there &= True if allowed is None else allowed
+        lift = np.divide(after, before, out=np.ones_like(after), where=there)
+        gain = np.where(there, after * np.log(lift), -np.inf)
+        order = np.lexsort((id_ranks(clicks.items), -gain))[:k]
+        best = order[there[order]]
+        data: dict[str, Any] = {"item": clicks.items[best].tolist()}
+        if clicks.titles is not None:
+            data["title"] = clicks.titles[best].tolist()
+        data |= {"rank": np.arange(1, len(best) + 1), "probability": after[best], "lift": lift[best]}
+        return nw.from_dict(data | {"gain": gain[best]}, backend=clicks.library).to_native()
+
     def probabilities(
         self,
         k: int = 10,
@@ -337,18 +379,21 @@ class ProbabilityModel(BaseEstimator, ABC):
         horizon: int | None = None,
         confidence: float | None = 0.95,
         min_kept: int = 30,
+        finite_sample: bool = False,
         **options: Any,
     ) -> float:
         """Return the smallest `min_probability` with which what is kept has at least the wanted hit rate.
 
         It does so with this confidence for other users like those of ``test``, although it is chosen on these: see
-        `bmcd.prediction.cutoffs.sure_cutoff_for`. With confidence None the hit rate is only that on these data, and
+        `bmcd.prediction.cutoffs.sure_cutoff_for`. By default that rests on a bootstrap over users, with ``finite_sample``
+        on a bound that holds for any number of them. With confidence None the hit rate is only that on these data, and
         a little lower on others. If no cut-off will do, an error says what can be promised.
         """
         probability, hit, user = self._hits(test, k, horizon, options)
         if confidence is None:
             return cutoff_for(probability, hit, hit_rate, min_kept=min_kept)
-        return sure_cutoff_for(probability, hit, user, hit_rate, confidence=confidence, min_kept=min_kept)
+        how: Any = {"confidence": confidence, "min_kept": min_kept, "finite_sample": finite_sample}
+        return sure_cutoff_for(probability, hit, user, hit_rate, **how)
 
     @property
     def converged_(self) -> bool:
@@ -388,7 +433,9 @@ class ProbabilityModel(BaseEstimator, ABC):
         The file holds every user's clicks, so that only its owner can read it (mode 0600). With ``clicks=False`` it
         holds no user id, no sequence of clicks, and no number that depends on fewer than five users. Such a model
         can serve `recommend_for`, but not `recommend`; clusters that had fewer users than that in a draw count in
-        it as clusters without preferences.
+        it as clusters without preferences. Items stay in the order of the clicks, which may be that of their first
+        clicks: fit to ``clicks.of_items(...)`` in another order if that must not be told, as ``bmcd fit
+        --no-clicks`` does.
         """
         save(self, path, clicks=clicks)
 

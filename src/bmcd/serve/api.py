@@ -51,6 +51,14 @@ class UserQuery(Body):
     groups: bool = False
 
 
+class SimilarQuery(Body):
+    """What can be asked of the items similar to one."""
+
+    k: int = 10
+    only: list[str] = Field(default=[], description="Groups, as in only=section:sports.")
+    never: list[str] = Field(default=[], description="Groups, as in never=section:sports.")
+
+
 class ItemQuery(Body):
     """What can be asked of the items."""
 
@@ -151,6 +159,25 @@ class Api:
                 return model.items(query.q, query.limit)
 
             return await self._ask(request, work)
+
+        @routes.get("/v1/items/{item:path}/similar", responses=PROBLEMS, tags=["look up"])
+        async def similar(request: Request, item: str, query: Annotated[SimilarQuery, Query()]) -> Response:
+            """Give the items that a click on this one says most about, with the lift of their probability."""
+
+            def work(model: ServedModel) -> dict[str, Any]:
+                self._check(query.k, None, item=[item])
+                only, never = self._filter("only", query.only), self._filter("never", query.never)
+                return model.similar(item, query.k, only, never)
+
+            return await self._ask(request, work)
+
+        @routes.get("/v1/card", tags=["look up"])
+        async def card(request: Request) -> Response:
+            """Give the model card: data, members, calibration, groups, limits, intended use; as a page to browsers."""
+            model = self.current.get()
+            if "text/html" in request.headers.get("accept", ""):
+                return Response(model.card_page, media_type="text/html")
+            return JsonAnswer(model.card)
 
         @routes.get("/v1/clusters", responses=PROBLEMS, tags=["look up"])
         async def clusters() -> Response:

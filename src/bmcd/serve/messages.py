@@ -178,7 +178,10 @@ class UserRecommended(Recommended):
     model: str = Field(description="The hash of the model file.")
     k: int
     horizon: int
-    clicked: Ids = Field(description="What the user has clicked, in the clicks the model was fitted to.")
+    clicked: Ids = Field(
+        description="What the user has clicked, in the clicks the model was fitted to; in click order, the latest "
+        "last, if they have one."
+    )
 
 
 class Recommendations(BaseModel):

@@ -13,6 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
@@ -25,6 +26,7 @@ from bmcd.errors import BmcdError, InputError, StoreError, UnknownIdError
 from bmcd.models.persistence import Model, load_model, sampled_models
 from bmcd.prediction.rules import ListRules, RulesReport, joined
 from bmcd.prediction.top_k import Lists
+from bmcd.reporting.card import html_card, make_card
 from bmcd.serve.messages import Id
 from bmcd.serve.slots import stop_if_unwanted
 from bmcd.system.files import json_ready
@@ -46,6 +48,8 @@ class ServedModel:
         self.model, self.hash = model, hash_of_file
         self.loaded = datetime.now(UTC)
         self.calibration: dict[str, Any] | None = None
+        self.file_state: tuple[int, ...] | None = None
+        """What `state_of` found before the file was read."""
         clicks = model.clicks_
         self._items, self._users = Matcher(clicks.items), Matcher(clicks.users)
         self._clicks_per_item = np.asarray(clicks.matrix.sum(axis=0)).ravel().astype(int).tolist()
@@ -61,10 +65,12 @@ class ServedModel:
     def from_file(cls, path: Path) -> ServedModel:
         """Load a model file; `StoreError` if it cannot be read, is damaged, or keeps changing."""
         for _ in range(3):
-            before = hash_of(path)
+            state, before = state_of(path), hash_of(path)
             model = load_model(path)
             if hash_of(path) == before:
-                return cls(model, before)
+                served = cls(model, before)
+                served.file_state = state
+                return served
         raise StoreError(f"{path}: the file is being written. Write it elsewhere, then move it to this name.")
 
     @property
@@ -236,6 +242,15 @@ class ServedModel:
             answer["parts"] = {name: explained(part) for name, part in parts if own[0] in part.clicks_.items}
         return {"model": self.hash, **answer}
 
+    def similar(self, item: Id, k: int, only: Filter | None, never: Filter | None) -> dict[str, Any]:
+        """Return the items that a click on this one says most about."""
+        own = self._items.known([item])
+        if not own:
+            raise UnknownIdError(f"the model does not know item {shown(item)}. Search for items: GET /v1/items.")
+        found = nw.from_native(self.model.similar(own[0], k, only=only, never=never, n_threads=1)).rows(named=True)
+        rows = [{**json_ready(row), "item": _json_id(row["item"])} for row in found]
+        return {"model": self.hash, "item": _json_id(own[0]), "k": k, "similar": rows}
+
     def items(self, wanted: str, limit: int) -> dict[str, Any]:
         """Return items whose title or id has this text: first those that start with it, the most clicked first."""
         text = wanted.casefold().strip()
@@ -258,6 +273,16 @@ class ServedModel:
         except InputError:
             return None
         return {"model": self.hash, "clusters": [json_ready(one) | {"title": one.title} for one in summaries]}
+
+    @cached_property
+    def card(self) -> dict[str, Any]:
+        """The model card."""
+        return {"model": self.hash, **make_card(self.model, self.hash).to_dict()}
+
+    @cached_property
+    def card_page(self) -> str:
+        """The model card, as a page in the style of the service."""
+        return html_card(self.model, self.hash, "../page/page.css")
 
     @cached_property
     def about(self) -> dict[str, Any]:
@@ -295,7 +320,7 @@ class ServedModel:
             self.explain(item, WARM_K, clicked=first)
         if self.holds_clicks:
             self.recommend_to_user(self.model.clicks_.users[0], WARM_K)
-        _ = self.about, self.clusters
+        _ = self.about, self.clusters, self.card
 
     def example_items(self) -> list[Id]:
         """Return ids of the items most clicked, for examples that work."""
@@ -323,7 +348,10 @@ class ServedModel:
     def _clicked_by(self, own: Any) -> list[Id]:
         clicks = self.model.clicks_
         (row,) = clicks.rows_of([own])
-        return [self._ids[column] for column in sorted(clicks.matrix[[row]].indices.tolist())]
+        if clicks.order is None:
+            return [self._ids[column] for column in sorted(clicks.matrix[[row]].indices.tolist())]
+        latest_first = clicks.sequence[clicks.starts[row] : clicks.starts[row + 1]][::-1].tolist()
+        return [self._ids[column] for column in dict.fromkeys(latest_first)][::-1]
 
     def _rows(self, lists: Lists, least: float | None, groups: bool = False) -> list[list[dict[str, Any]]]:
         probability, mcse = lists.values["probability"].tolist(), lists.values["mcse"].tolist()
@@ -402,6 +430,15 @@ class Matcher:
 
     def _own(self, one: Id) -> Any:
         return self._values[one] if one in self._values else self._texts[str(one)]
+
+
+def state_of(path: Path) -> tuple[int, ...] | None:
+    """Return what changes when a file is written or replaced, without reading it; None if there is none."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
 
 
 def hash_of(path: Path) -> str:

@@ -15,7 +15,7 @@ import pytest
 
 import bmcd
 from bmcd.baselines.counting import events_of
-from bmcd.blend.fitting import count_all
+from bmcd.blend.features import EventCounts, count
 from bmcd.serve.served_model import hash_of
 from bmcd.serve.store import DATABASE, Reader
 from bmcd.serve.updating import MODEL, clicks_of
@@ -380,7 +380,7 @@ def test_killed_at_any_moment_nothing_that_was_acknowledged_is_lost(live, folder
     assert fresh.clicks_ == whole
     settings = fresh.fitted_.settings
     plain = settings._replace(members=tuple(name for name in settings.members if name != "EASE"))
-    want = count_all(events_of(whole), plain, 0.0)
+    want = count(EventCounts(events_of(whole)), plain, 0.0)
     for name in ("popularity", "share", "known"):
         np.testing.assert_array_equal(getattr(fresh.fitted_.tables, name), getattr(want, name))
     for name in ("follows", "follows_recent", "goes_with"):
