@@ -27,7 +27,8 @@ import pandas as pd
 
 import bmcd
 
-HOUR = np.timedelta64(1, "h")
+# Hours of a replay that are compared with a back-test.
+LONGEST = 3
 
 
 def shop() -> bmcd.Clicks:
@@ -270,7 +271,7 @@ def replay(
         run = Replay(during, service.address, speed=speed, ask=ask_share)
         used = service.cpu()
         began = time.perf_counter()
-        run.run(lambda hour: print(hour, flush=True))
+        run.run(print)
         stop.set()
         watcher.join()
         wall, now = time.perf_counter() - began, service.cpu()
@@ -284,7 +285,8 @@ def replay(
         most = max(sum(one.values()) for one in memory)
         print(f"memory of the service by eighths of the replay: {peaks} MB; of all processes at most {most} MB")
         service.close()
-    backtest(model, clicks, during, run, length)
+    if hours <= LONGEST:
+        backtest(model, clicks, during, run, length)
 
 
 def backtest(model: bmcd.Blend, clicks: bmcd.Clicks, during: bmcd.Clicks, run: Any, length: str) -> None:

@@ -16,7 +16,7 @@ def test_all_commands_are_there():
     assert [
         *("demo", "simulate", "split", "fit", "update", "recommend", "evaluate", "backtest"),
         "compare",
-        *("report", "clusters", "explain", "serve", "replay", "doctor"),
+        *("report", "card", "clusters", "explain", "similar", "serve", "replay", "doctor"),
     ] == COMMANDS
 
 

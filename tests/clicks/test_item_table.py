@@ -59,7 +59,10 @@ def test_every_kind_of_source(clicks, kind, tmp_path):
 
 def test_lists_in_cells(clicks):
     sections = [["news", "local"], ["sports"], []]
-    for frame in (pl.DataFrame({"item": [1, 2, 3], "section": sections}), pa.table({"i": [1, 2, 3], "s": sections})):
+    for frame in (
+        pl.DataFrame({"item": [1, 2, 3], "section": sections}),
+        pa.table({"i": [1, 2, 3], "s": sections}),
+    ):
         (groups,) = clicks.with_items(frame).items_table.groups.values()
         assert [groups.of_item(i) for i in range(3)] == [("local", "news"), ("sports",), ()]
 

@@ -74,7 +74,9 @@ def test_measures_are_those_of_plain_python(case):
         )
     assert own.group_miscalibration == pytest.approx(np.mean(divergences), nan_ok=True)
 
-    shown, nexts = (spread_all(groups, items) for items in (sum(lists.values(), []), np.nonzero(tested)[1].tolist()))
+    shown, nexts = (
+        spread_all(groups, items) for items in (sum(lists.values(), []), np.nonzero(tested)[1].tolist())
+    )
     every = {*shown, *nexts}
     expected = sum(abs(shown[g] / sum(shown.values()) - nexts[g] / sum(nexts.values())) for g in every) / 2
     assert own.group_gap == pytest.approx(float(expected))

@@ -115,7 +115,9 @@ def test_from_model_to_rules(population):
 
 def test_no_is_said(population):
     shop = Shop(300, seed=2)
-    with pytest.raises(InputError, match=r"no setting keeps a hit rate of 0\.6 .* least diverse lists .* have 0\.\d+ "):
+    with pytest.raises(
+        InputError, match=r"no setting keeps a hit rate of 0\.6 .* least diverse lists .* have 0\.\d+ "
+    ):
         diversify(shop, shop.test, K, 0.6, horizon=HORIZON)
     few = SimpleNamespace(**vars(shop), lists=shop.lists, lists_for=None)
     for options, text in [

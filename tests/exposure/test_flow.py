@@ -204,7 +204,10 @@ def test_groups_have_floors_and_caps_too(make_problem, exposure_of, rotating_see
         high = np.maximum(low, rng.integers(due // 3, due + 1, 2))
         names = ["p", "q"]
         clicks = problem.clicks.with_items(
-            {"item": problem.clicks.items.tolist(), "kind": [["p"] if g == 0 else ["q"] if g == 1 else [] for g in group]}
+            {
+                "item": problem.clicks.items.tolist(),
+                "kind": [["p"] if g == 0 else ["q"] if g == 1 else [] for g in group],
+            }
         )
         there = clicks.items_table.groups["kind"].names
         best = groups_by_brute_force(problem, group, low, high)

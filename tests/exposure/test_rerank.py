@@ -197,12 +197,18 @@ def test_limits_of_groups_that_cannot_be(grouped):
     for options, text in [
         ({"min_group_exposure": {"s9": 3}}, "there is no group 's9'"),
         ({"min_group_exposure": 0.3}, "floors of groups add up to 2,250 .* 1,500 recommendations: 750 too few"),
-        ({"max_group_exposure": 0.02, "max_exposure": 50}, "caps of groups .* allow 600 recommendations, but 1,500 are"),
+        (
+            {"max_group_exposure": 0.02, "max_exposure": 50},
+            "caps of groups .* allow 600 recommendations, but 1,500 are",
+        ),
         ({"min_group_exposure": {"s1": 9}, "max_group_exposure": {"s1": 5}}, r"'s1' \(9 above 5\)"),
         ({"min_group_exposure": 1, "min_coverage": 50}, "cannot be combined"),
         ({"min_group_exposure": 1, "group": "both"}, "60 items have several, such as item 0: x, y"),
         ({"group": "section"}, "group goes with"),
-        ({"min_group_exposure": {"s1": 1.0}, "max_exposure": 50}, "'s1' should have 1,500 recommendations, but at most"),
+        (
+            {"min_group_exposure": {"s1": 1.0}, "max_exposure": 50},
+            "'s1' should have 1,500 recommendations, but at most",
+        ),
         ({"min_exposure": 1, "candidates": 2}, "at least k"),
     ]:
         with pytest.raises(ValueError, match=text):

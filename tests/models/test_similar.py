@@ -25,7 +25,9 @@ def by_hand(model, item):
         model.recommend_for([history], k=n, horizon=1).set_index("item")["probability"] for history in ([item], [])
     )
     gains = {
-        other: p * math.log(p / before[other]) for other, p in after.items() if other != item and p > before[other] > 0
+        other: p * math.log(p / before[other])
+        for other, p in after.items()
+        if other != item and p > before[other] > 0
     }
     return sorted(gains, key=lambda other: -gains[other]), gains, after, before
 

@@ -237,7 +237,10 @@ def test_every_recommender_takes_filters_and_rules(models, log, name):
     ):
         plain, ruled = ask(), ask(rules=bmcd.ListRules("section", at_most=2))
         assert ruled.attrs["rules"]["exact"]
-        assert ruled["item"].map(section).groupby(ruled["user"]).apply(lambda s: s.value_counts().get(("x",), 0)).max() <= 2
+        assert (
+            ruled["item"].map(section).groupby(ruled["user"]).apply(lambda s: s.value_counts().get(("x",), 0)).max()
+            <= 2
+        )
         kept, before = ruled.attrs["rules"]["kept"], ruled.attrs["rules"]["plain"]
         assert kept == pytest.approx(ruled[value].sum())
         assert before == pytest.approx(plain[value].sum())

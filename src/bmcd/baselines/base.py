@@ -240,7 +240,9 @@ class Baseline(BaseEstimator, ABC):
         rows = np.arange(clicks.n_users)
         if users is not None:
             rows = clicks.rows_of(users, "Only users it was fitted to get recommendations.")
-        return self._frame(clicks, rows, k, allowed_items(clicks.items, clicks.items_table, items, only, never), rules)
+        return self._frame(
+            clicks, rows, k, allowed_items(clicks.items, clicks.items_table, items, only, never), rules
+        )
 
     def recommend_for(
         self,
@@ -287,7 +289,12 @@ class Baseline(BaseEstimator, ABC):
         return self._frame(people, np.arange(people.n_users), k, allowed, rules)
 
     def _frame(
-        self, people: Clicks, rows: NDArray[np.int64], k: int, allowed: NDArray[np.bool_] | None, rules: Rules | None
+        self,
+        people: Clicks,
+        rows: NDArray[np.int64],
+        k: int,
+        allowed: NDArray[np.bool_] | None,
+        rules: Rules | None,
     ) -> Any:
         """Return the recommendations for the users in these rows of ``people``."""
         k, every = check_k(k), np.ones(people.n_items, np.bool_)
@@ -295,7 +302,8 @@ class Baseline(BaseEstimator, ABC):
 
         def ask(some: NDArray[np.int64], size: int, mask: NDArray[np.bool_] | None) -> Lists:
             blocks = [
-                self._best(people, block, every if mask is None else mask, size, k) for block in self._blocks(rows[some])
+                self._best(people, block, every if mask is None else mask, size, k)
+                for block in self._blocks(rows[some])
             ]
             best, values = (np.concatenate(arrays) for arrays in zip(*blocks, strict=True))
             return Lists(best, {self._value: values})

@@ -14,9 +14,9 @@ KINDS = (".md", ".html", ".htm", ".json")
 
 def card(
     model: Annotated[Path, typer.Argument(help="A model file, written by bmcd fit.")],
-    output: Annotated[
-        Path, typer.Option("--output", "-o", help="The file to write: .md, .html or .json.")
-    ] = Path("card.md"),
+    output: Annotated[Path, typer.Option("--output", "-o", help="The file to write: .md, .html or .json.")] = Path(
+        "card.md"
+    ),
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Write a model card: data, dates, members, calibration, groups of items, limits, intended use, versions."""

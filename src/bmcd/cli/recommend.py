@@ -126,7 +126,9 @@ def recommend(
         asked = list(people)
 
         def some(first: int, last: int, **more: Any) -> Any:
-            return _noted(fitted.recommend_for(strangers.of_users(range(first, last)), k, **options, **more), reports)
+            return _noted(
+                fitted.recommend_for(strangers.of_users(range(first, last)), k, **options, **more), reports
+            )
 
     else:
         texts = ids_of_file(users_file, "user", layout) if users_file else None if users is None else ids_in(users)

@@ -133,7 +133,9 @@ def serve(
                     "--test is for a model that stays: with --live the lists given are compared."
                 )
             if watch:
-                raise typer.BadParameter("--watch is for a file that others write: with --live the service writes it.")
+                raise typer.BadParameter(
+                    "--watch is for a file that others write: with --live the service writes it."
+                )
             options["live"] = LiveSettings(live, 60.0 if refresh is None else _seconds(refresh), keep)
         elif refresh is not None or keep is not None:
             raise typer.BadParameter("--refresh and --keep need --live.")

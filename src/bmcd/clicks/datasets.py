@@ -33,7 +33,14 @@ def load_dataset(name: str) -> Clicks:
     Clicks(2,877 users x 200 items, 61,363 clicks)
     """
     if name == "eshop":
-        return _read("eshop_clicks.csv.gz", "eshop_items.csv", user="session", title="label", order="rows", table=("category", "colour"))
+        return _read(
+            "eshop_clicks.csv.gz",
+            "eshop_items.csv",
+            user="session",
+            title="label",
+            order="rows",
+            table=("category", "colour"),
+        )
     if name not in DATASETS:
         raise ClicksError(f"there is no data set {name!r}; there are {', '.join(map(repr, DATASETS))}.")
     train = _read("msweb_clicks_train.csv.gz", "msweb_items.csv")

@@ -159,7 +159,9 @@ class TableColumns(NamedTuple):
             raise ClicksError(f"there is no column {title!r} in the item table, but {listed(list(have))}.")
         found: dict[str, str | None] = {"item": lower.get("item", have[0])}
         for what, usual in (("title", ("title",)), ("link", LINKS), ("picture", PICTURES), ("date", DATES)):
-            found[what] = next((lower[name] for name in usual if name in lower and lower[name] != found["item"]), None)
+            found[what] = next(
+                (lower[name] for name in usual if name in lower and lower[name] != found["item"]), None
+            )
         found["title"] = title or found["title"]
         others = tuple(name for name in have if name not in found.values())
         return cls(**found, others=others)  # type: ignore[arg-type]
@@ -356,7 +358,9 @@ def group_numbers(groups: ItemGroups, values: Any, where: str) -> NDArray[np.int
     place = {name: number for number, name in enumerate(groups.names)}
     if unknown := [name for name in wanted if name not in place]:
         close = difflib.get_close_matches(unknown[0], groups.names, 1)
-        hint = f"did you mean {shown(close[0])}?" if close else f"there are {listed(list(map(shown, groups.names)))}."
+        hint = (
+            f"did you mean {shown(close[0])}?" if close else f"there are {listed(list(map(shown, groups.names)))}."
+        )
         raise InputError(f"{where}: there is no group {listed(list(map(shown, unknown)), 3)}; {hint}")
     return np.array([place[name] for name in wanted], np.int64)
 

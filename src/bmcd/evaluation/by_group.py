@@ -54,7 +54,9 @@ class GroupMeasures:
         shown = self.shown
         data["hit_rate"] = np.divide(self.hits, shown, out=np.full_like(shown, np.nan), where=shown > 0)
         keep = slice(None) if self.items[-1] > 0 else slice(-1)
-        return nw.from_dict({name: list(values)[keep] for name, values in data.items()}, backend=library).to_native()
+        return nw.from_dict(
+            {name: list(values)[keep] for name, values in data.items()}, backend=library
+        ).to_native()
 
     def to_dict(self) -> dict[str, Any]:
         """Return all numbers, ready for JSON."""

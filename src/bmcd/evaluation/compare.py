@@ -13,7 +13,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from bmcd.clicks.log import Clicks
 from bmcd.errors import InputError
 from bmcd.evaluation import comparison_text
-from bmcd.evaluation.evaluate import CALIBRATION_MEASURES, GROUP_MEASURES, MEASURES, TEST_FACTS, Evaluation, evaluate
+from bmcd.evaluation.evaluate import (
+    CALIBRATION_MEASURES,
+    GROUP_MEASURES,
+    MEASURES,
+    TEST_FACTS,
+    Evaluation,
+    evaluate,
+)
 from bmcd.evaluation.intervals import Interval, PairedDifference, paired_differences
 from bmcd.evaluation.windows import takes
 from bmcd.prediction.top_k import check_k

@@ -133,7 +133,11 @@ class Diversity:
         if self.trials:
             lines.append(
                 f"  back-test: the hit rate held in {self.n_held} of {self.n_tried} windows of use"
-                + (f"; in {len(self.trials) - self.n_tried} none qualified" if self.n_tried < len(self.trials) else "")
+                + (
+                    f"; in {len(self.trials) - self.n_tried} none qualified"
+                    if self.n_tried < len(self.trials)
+                    else ""
+                )
             )
         return "\n".join(lines)
 
@@ -210,7 +214,9 @@ def diversify(
     result = _chosen(found, hit_rate, confidence, measure, k, horizon, seed)
     if log is None:
         return result
-    trials = _backtest(model, log, cuts, window, k, horizon, settings, hit_rate, confidence, measure, seed, n_threads)
+    trials = _backtest(
+        model, log, cuts, window, k, horizon, settings, hit_rate, confidence, measure, seed, n_threads
+    )
     return replace(result, trials=trials)
 
 

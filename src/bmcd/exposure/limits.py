@@ -147,7 +147,9 @@ def _of_groups(limit: Limit | None, name: str, column: str, groups: ItemGroups, 
     counts = np.full(len(groups.names), otherwise, np.int64)
     if limit is not None and hasattr(limit, "items"):
         given = dict(limit.items())
-        for g, (one, number) in zip(group_numbers(groups, list(given), f"{name} of {column}"), given.items(), strict=True):
+        for g, (one, number) in zip(
+            group_numbers(groups, list(given), f"{name} of {column}"), given.items(), strict=True
+        ):
             counts[g] = _number(number, f"{name} of {shown(one)}", due, "recommendations", round_off)
     elif limit is not None:
         counts[:] = _number(limit, name, due, "recommendations", round_off)

@@ -255,7 +255,9 @@ def rerank(
 
     weights = read_weights(model, k, clicks, value, options, candidates, lacking)
     due = int((weights.items[:, :k] >= 0).sum())
-    return rerank_weights(weights, k, with_groups(read_limits(*own, weights.clicks), *of_groups, weights.clicks, due))
+    return rerank_weights(
+        weights, k, with_groups(read_limits(*own, weights.clicks), *of_groups, weights.clicks, due)
+    )
 
 
 def rerank_weights(weights: Weights, k: int, limits: Limits) -> Reranking:
@@ -266,7 +268,9 @@ def rerank_weights(weights: Weights, k: int, limits: Limits) -> Reranking:
     # Where the plain lists keep the limits they are the answer, down to the order of ties.
     if not limits.kept_by(_exposure(weights, plain)):
         chosen, error = _best_within(limits, weights, k, plain)
-    before, after = (ShownItems(float(weights.score[mask].sum()), _exposure(weights, mask)) for mask in (plain, chosen))
+    before, after = (
+        ShownItems(float(weights.score[mask].sum()), _exposure(weights, mask)) for mask in (plain, chosen)
+    )
     changed = chosen & ~plain
     return Reranking(
         recommendations=_frame(weights, k, chosen),

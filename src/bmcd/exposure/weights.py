@@ -146,7 +146,9 @@ def _weights(
     def placed(of: Floats) -> Floats:
         return np.where(order >= 0, np.take_along_axis(of, np.maximum(order, 0), axis=1), 0.0)
 
-    return Weights(clicks, value, order, placed(score), {name: placed(of) for name, of in (more_columns or {}).items()})
+    return Weights(
+        clicks, value, order, placed(score), {name: placed(of) for name, of in (more_columns or {}).items()}
+    )
 
 
 def _of_rival(model: Any, k: int, clicks: Clicks, options: dict[str, Any]) -> Weights:

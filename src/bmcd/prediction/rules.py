@@ -78,9 +78,13 @@ class ListRules:
         for name, cap in caps:
             if cap is not None and not _is_whole(cap, 0 if name else 1):
                 of = f" of {shown(name)}" if name else ""
-                raise InputError(f"at_most{of} must be a whole number, {0 if name else 1} or more, not {shown(cap)}.")
+                raise InputError(
+                    f"at_most{of} must be a whole number, {0 if name else 1} or more, not {shown(cap)}."
+                )
         if self.at_least_groups is not None and not _is_whole(self.at_least_groups, 1):
-            raise InputError(f"at_least_groups must be a whole number, 1 or more, not {shown(self.at_least_groups)}.")
+            raise InputError(
+                f"at_least_groups must be a whole number, 1 or more, not {shown(self.at_least_groups)}."
+            )
         if self.shares is not None and not isinstance(self.shares, Mapping):
             raise InputTypeError(f"shares must be a dict such as {{'local': 0.2}}, not {shown(self.shares)}.")
         for name, share in (self.shares or {}).items():
@@ -194,7 +198,9 @@ def read_rules(rules: Rules, table: ItemTable | None, k: int, allowed: Bools) ->
             math.ceil(share * k - ROUNDING) for share in shares.values()
         ]
         n_items = np.bincount(groups.numbers[np.repeat(allowed, np.diff(groups.starts))], minlength=len(cap))
-        _refuse_impossible(one, name, groups.names, cap, floor, n_items, groups.is_single, allowed, groups.starts, k)
+        _refuse_impossible(
+            one, name, groups.names, cap, floor, n_items, groups.is_single, allowed, groups.starts, k
+        )
         for parts, array in ((caps, cap), (floors, floor), (there, n_items > 0)):
             parts.append(array)
         column += [number] * len(cap)
@@ -206,7 +212,10 @@ def read_rules(rules: Rules, table: ItemTable | None, k: int, allowed: Bools) ->
         own = found[0][1].numbers
     else:
         parts = [
-            [groups.numbers[groups.starts[i] : groups.starts[i + 1]] + first[c] for c, (_, groups) in enumerate(found)]
+            [
+                groups.numbers[groups.starts[i] : groups.starts[i + 1]] + first[c]
+                for c, (_, groups) in enumerate(found)
+            ]
             for i in range(table.n_items)
         ]
         own = np.concatenate([part for item in parts for part in item]) if parts else np.zeros(0, np.int32)
@@ -289,7 +298,9 @@ def ruled_lists(
         cut = (lists.items[:, -1] >= 0) & (wide < int(every.sum())) if wide else np.zeros(len(users), np.bool_)
         short = np.flatnonzero(cut & (lacking > 0).any(axis=1))
         if len(short):
-            lists, places, lacking = _with_more(ask, users, short, lists, places, lacking, groups_of, every, k, rules, value)
+            lists, places, lacking = _with_more(
+                ask, users, short, lists, places, lacking, groups_of, every, k, rules, value
+            )
         items = np.where(places >= 0, np.take_along_axis(lists.items, np.maximum(places, 0), axis=1), -1)
         values = {
             name: np.where(places >= 0, np.take_along_axis(of, np.maximum(places, 0), axis=1), 0.0)
@@ -500,7 +511,9 @@ def _choose(items, score, starts, numbers, column, cap, floor, least, worth, is_
                         different[column[g]] += 1
                     count[g] += 1
         if swaps:
-            _swap(items[u], score[u], size, starts, numbers, column, cap, floor, least, worth, count, different, taken)
+            _swap(
+                items[u], score[u], size, starts, numbers, column, cap, floor, least, worth, count, different, taken
+            )
         place = 0
         for i in range(size):
             if taken[i]:

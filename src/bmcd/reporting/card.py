@@ -63,7 +63,15 @@ class Card:
 def make_card(model: Model, file_hash: str = "") -> Card:
     """Return the card of a fitted model; ``file_hash`` is the SHA-256 of its file."""
     kind = type(model).__name__
-    parts = [_what(model), _uses(), _data(model), _members(model), _calibration(model), _groups(model), _limits(model)]
+    parts = [
+        _what(model),
+        _uses(),
+        _data(model),
+        _members(model),
+        _calibration(model),
+        _groups(model),
+        _limits(model),
+    ]
     return Card(f"Model card: {kind}", (*(part for part in parts if part is not None), _versions(model, file_hash)))
 
 
@@ -154,7 +162,10 @@ def _members(model: Model) -> Part | None:
         return Part("Members and weights", rows=tuple(rows))
     rows = [("", "")]
     for name, part in sampled_models(model).items():
-        rows += [(f"{name}: {what}", str(number)) for what, number in (("chains", part.draws_.n_chains), ("draws of each", part.draws_.n_draws))]
+        rows += [
+            (f"{name}: {what}", str(number))
+            for what, number in (("chains", part.draws_.n_chains), ("draws of each", part.draws_.n_draws))
+        ]
     return Part("Sampling", rows=tuple(rows))
 
 
@@ -181,7 +192,8 @@ def _groups(model: Model) -> Part | None:
     for name, groups in found.groups.items():
         sizes = groups.matrix.sum(axis=0)
         largest = ", ".join(
-            f"{short_title(groups.names[g])} {int(sizes[g]):,}" for g in sorted(range(len(sizes)), key=lambda g: -sizes[g])[:6]
+            f"{short_title(groups.names[g])} {int(sizes[g]):,}"
+            for g in sorted(range(len(sizes)), key=lambda g: -sizes[g])[:6]
         )
         n_without = int((groups.matrix.sum(axis=1) == 0).sum())
         rows.append((short_title(name), f"{len(groups.names):,}", f"{n_without:,}", largest))
@@ -195,7 +207,9 @@ def _limits(model: Model) -> Part:
         "Probabilities hold for people like those it was fitted to, and as long as they click as they did.",
     ]
     if clicks.order is None:
-        points.append("The log had no order: nothing is known of later clicks, and calibration is about random ones.")
+        points.append(
+            "The log had no order: nothing is known of later clicks, and calibration is about random ones."
+        )
     elif not clicks.has_clock:
         points.append("The log had no clock: nothing is known of how fast popularity changes.")
     few = int((clicks.per_item < 5).sum()) if clicks.n_users else 0

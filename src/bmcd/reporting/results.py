@@ -240,7 +240,9 @@ def gather_results(
         now = {for_k.k: for_k.lists for for_k in by_k}
         changes = find_changes(older[:2], older[2], model, test, now, seed)
     named = (tuple(others), parts, is_default, not_run) if test is not None else ((), {}, is_default, {})
-    return Results(model, clicks, people, test, tuple(by_k), *named, popular, examples, grouping, changes, item_table)
+    return Results(
+        model, clicks, people, test, tuple(by_k), *named, popular, examples, grouping, changes, item_table
+    )
 
 
 def default_rivals(clicks: Clicks) -> tuple[dict[str, Any], dict[str, str]]:
