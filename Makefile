@@ -3,18 +3,38 @@ PYTHON ?= python3
 BIN := .venv/bin
 JUDGES := .venv/judging/bin
 
-.PHONY: demo test test-deep docs docs-clean lint format types bench reproduce java chromium clean
+# A folder or two of tests, for test-deep: make test-deep PIECE=tests/sampling
+PIECE :=
+# Some tests start processes of other users, which only root can.
+MARKS := $(shell [ "$$(id -u)" = 0 ] || echo " and not root")
+# What needs Java, a browser, other processes, or a fitted study is not here.
+FAST := tests/baselines tests/blend tests/clicks tests/clusters tests/evaluation tests/exposure tests/mallows tests/plots \
+  tests/prediction tests/system tests/test_architecture.py tests/test_public_names.py tests/test_simulation.py
+
+.PHONY: demo test test-fast test-deep test-lowest docs docs-clean lint format types bench bench-guard reproduce java chromium clean
 
 demo: .venv/core
 	$(BIN)/bmcd demo
 
 test: java chromium .venv/all lint types
-	BMCD_REQUIRE_ALL=1 $(BIN)/python -m pytest -q -n 2 --dist loadgroup -m "not deep"
+	BMCD_REQUIRE_ALL=1 $(BIN)/python -m pytest -q -n 2 --dist loadgroup -m "not deep$(MARKS)"
 	$(MAKE) docs
 
-test-deep: java chromium .venv/all docs-clean
-	BMCD_REQUIRE_ALL=1 BMCD_DEEP=1 $(BIN)/python -m pytest -q -n 2 --dist loadgroup
-	$(MAKE) docs
+# While working: no Java, no browser, nothing that takes more than a moment.
+test-fast: .venv/all lint types
+	$(BIN)/python -m pytest -q -n 2 --dist loadgroup -m "not deep and not slow and not root" $(FAST)
+
+test-deep: java chromium .venv/all $(if $(PIECE),,docs-clean)
+	BMCD_REQUIRE_ALL=1 BMCD_DEEP=1 $(BIN)/python -m pytest -q -n 2 --dist loadgroup -m "deep or not deep$(MARKS)" --durations=20 $(PIECE)
+	$(if $(PIECE),,$(MAKE) docs)
+
+# The lowest versions that pyproject.toml declares, installed together, in an environment of their own. Their deprecations
+# are not ours to repair, and what two versions of numba write differs in its last bits.
+test-lowest: java chromium .venv/bin/python
+	$(PYTHON) -m venv .venv/lowest
+	$(BIN)/python scripts/lowest.py > .venv/lowest.txt
+	.venv/lowest/bin/python -m pip install -q --disable-pip-version-check -c .venv/lowest.txt -e '.[dev]'
+	.venv/lowest/bin/python -m pytest -q -n 2 --dist loadgroup -W default -m "not deep$(MARKS)"
 
 # The site, in docs/_build/html. Notebooks that have not changed are not run again; docs-clean forgets them.
 docs: .venv/all
@@ -43,6 +63,10 @@ java:
 chromium:
 	@scripts/need_chromium.sh
 
+# Old code against new in one run: fails if a figure of the documentation takes more than a third longer.
+bench-guard: .venv/all
+	$(BIN)/python benchmarks/guard.py
+
 bench: .venv/all
 	$(BIN)/python benchmarks/exact_sums.py
 
@@ -61,7 +85,7 @@ clean:
 
 .venv/core: .venv/bin/python pyproject.toml
 	@echo "Installing bmcd into .venv (once; a minute or two) ..."
-	$(BIN)/python -m pip install -q --disable-pip-version-check -e .
+	$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[report]'
 	@touch $@
 
 .venv/all: .venv/bin/python pyproject.toml
@@ -69,10 +93,10 @@ clean:
 	$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[dev]'
 	@touch $@ .venv/core
 
-# Linters and type stubs, pinned in pyproject.toml, apart from what the tests run with.
+# Linters and type stubs: the dependency group "lint" of pyproject.toml, which pip knows how to read since 25.1.
 .venv/judges: .venv/bin/python pyproject.toml
 	@echo "Installing the linters into .venv/judging (once) ..."
 	$(PYTHON) -m venv .venv/judging
-	@$(BIN)/python -c 'import tomllib; print("\n".join(tomllib.load(open("pyproject.toml", "rb"))["tool"]["bmcd"]["judges"]))' > .venv/judges.txt
-	$(JUDGES)/python -m pip install -q --disable-pip-version-check -r .venv/judges.txt
+	$(JUDGES)/python -m pip install -q --disable-pip-version-check --upgrade 'pip>=25.1'
+	$(JUDGES)/python -m pip install -q --disable-pip-version-check --group lint
 	@touch $@

@@ -42,8 +42,9 @@ def test_number_of_clicks_is_poisson_conditioned_on_at_least_one():
     assert np.diff(few.matrix.indptr).max() <= 3
 
 
-def test_rankings_lie_at_the_expected_distance(rotating_seed):
-    simulation = bmcd.simulate(seed=rotating_seed)
+@pytest.mark.chance(1e-5)
+def test_rankings_lie_at_the_expected_distance(rotating_seed, times):
+    simulation = bmcd.simulate(3000 * times, seed=rotating_seed)
     d = bmcd.mallows.distance(simulation.ranks, simulation.rho[simulation.labels])
     expected = bmcd.mallows.expected_distance(50, 3.0)
     assert abs(d.mean() - expected) < 5 * d.std() / np.sqrt(d.size)  # false alarm 6e-7
@@ -82,6 +83,30 @@ def test_refusals(change, message):
 def test_next_items_needs_a_positive_k():
     with pytest.raises(ValueError, match="at least 1"):
         bmcd.simulate(n_users=3).next_items(0)
+
+
+def test_a_simulated_log_has_tail_drift_repeats_and_sessions():
+    import pandas as pd
+
+    from bmcd.simulation import simulate_log
+
+    hours = list(simulate_log(4_000, 1_000, mean_clicks=12.0, days=6, seed=3))
+    assert len(hours) == 6 * 24
+    log = pd.DataFrame({name: np.concatenate([hour[name] for hour in hours]) for name in ("user", "item", "time")})
+    # 15,000 sessions of 3.2 clicks: a relative standard error of 1.1 %; five of them.
+    assert abs(len(log) / (4_000 * 12.0) - 1) < 0.055
+    counts = log["item"].value_counts()
+    assert counts.max() > 50 * counts.median()  # a long tail
+    days = (log["time"] - log["time"].min()) // 86_400
+    first, last = (set(log["item"][days == day].value_counts().index[:20]) for day in (0, 5))
+    assert len(first & last) < 15  # what is popular changes
+    assert 0.05 < log.duplicated(["user", "item"]).mean() < 0.5
+    gaps = log.sort_values(["user", "time"]).groupby("user")["time"].diff().dropna()
+    assert 0.5 < (gaps < 1_800).mean() < 0.9  # sessions, and pauses between them
+    again = next(iter(simulate_log(4_000, 1_000, mean_clicks=12.0, days=6, seed=3)))
+    assert all((again[name] == hours[0][name]).all() for name in again)
+    with pytest.raises(bmcd.errors.InputError, match="must be positive"):
+        next(iter(simulate_log(0, 10)))
 
 
 # ---- sessions in order ----

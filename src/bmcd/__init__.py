@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from bmcd.clusters.choose import choose_n_clusters
     from bmcd.evaluation.backtest import backtest
     from bmcd.evaluation.compare import compare
+    from bmcd.evaluation.diversify import diversify
     from bmcd.evaluation.evaluate import evaluate
     from bmcd.evaluation.tune import tune
     from bmcd.exposure.rerank import rerank
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from bmcd.models.bmcd import BMCD
     from bmcd.models.persistence import load
     from bmcd.models.tastes import Tastes
+    from bmcd.prediction.rules import ListRules
     from bmcd.reporting.report import report
     from bmcd.sampling.priors import Priors
     from bmcd.sampling.tastes.priors import TastePriors
@@ -32,6 +34,7 @@ __all__ = [
     "Blend",
     "Clicks",
     "ClicksError",
+    "ListRules",
     "Priors",
     "SessionSimulation",
     "Simulation",
@@ -43,6 +46,7 @@ __all__ = [
     "baselines",
     "choose_n_clusters",
     "compare",
+    "diversify",
     "errors",
     "evaluate",
     "evaluation",
@@ -69,6 +73,7 @@ _HOME = {
     "Blend": "bmcd.blend.blend",
     "Clicks": "bmcd.clicks.log",
     "ClicksError": "bmcd.clicks.log",
+    "ListRules": "bmcd.prediction.rules",
     "Priors": "bmcd.sampling.priors",
     "Simulation": "bmcd.simulation",
     "TastePriors": "bmcd.sampling.tastes.priors",
@@ -77,6 +82,7 @@ _HOME = {
     "backtest": "bmcd.evaluation.backtest",
     "choose_n_clusters": "bmcd.clusters.choose",
     "compare": "bmcd.evaluation.compare",
+    "diversify": "bmcd.evaluation.diversify",
     "evaluate": "bmcd.evaluation.evaluate",
     "load": "bmcd.models.persistence",
     "load_dataset": "bmcd.clicks.datasets",

@@ -2,8 +2,7 @@
 
 An error below `BmcdError` is about what was given: data, files, options, missing packages. Its message says what is
 wrong, where, and what to do, and the command line shows it in one line. Any other exception that leaves the
-package is a bug, and its traceback is wanted. A model that is asked before it was fitted raises scikit-learn's own
-`NotFittedError`, as every estimator does.
+package is a bug, and its traceback is wanted.
 
 A message that advises an argument is a `Message` with an `Option` in it. It reads as Python would write the
 argument; the command line, which may have another name for it, finds it there as data.
@@ -34,6 +33,7 @@ __all__ = [
     "JavaError",
     "Message",
     "MissingPackageError",
+    "NotFittedError",
     "Option",
     "OutputError",
     "ShortListWarning",
@@ -231,6 +231,16 @@ class MissingPackageError(BmcdError, ImportError):
 
     >>> issubclass(MissingPackageError, ImportError)
     True
+    """
+
+
+class NotFittedError(BmcdError, ValueError, AttributeError):
+    """A model is used before its fit. Where scikit-learn is in use, it is scikit-learn's `NotFittedError` too.
+
+    >>> import bmcd
+    >>> bmcd.Blend().recommend(k=3)
+    Traceback (most recent call last):
+    bmcd.errors.NotFittedError: this Blend is not fitted yet: call fit(clicks) first.
     """
 
 

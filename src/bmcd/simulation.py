@@ -1,7 +1,8 @@
-"""Simulate clicks: as in the paper's study, the top of rankings from a Mallows mixture; or sessions in order."""
+"""Simulate clicks: the paper's study, sessions in order with a known truth, and large logs with times."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -174,6 +175,73 @@ def simulate(
     n_clicked = np.clip(poisson.ppf(u).astype(np.int64), 1, n_items)
     clicks = Clicks.from_matrix(ranks <= n_clicked[:, None])
     return Simulation(clicks, ranks, labels, rho, scales, rank_scale)
+
+
+# A simulated log begins here (2026-01-01), and some items are older, by up to so many days.
+LOG_BEGIN, OLDEST_ITEM = 1_767_225_600, 20.0
+# Of all clicks but the first of a session: to an item related to the one before, and back to one of the session.
+RELATED, BACK = 0.5, 0.08
+# Sessions that begin with the user's favourite item, and the mean number of further clicks of a session.
+FAVOURITE, FURTHER = 0.06, 2.2
+# How far related items are apart, in the order of their appearance; seconds between clicks; the longest session.
+SPREAD, PAUSE, LONGEST = 6.0, 90.0, 40
+
+
+def simulate_log(
+    n_users: int, n_items: int, *, mean_clicks: float = 20.0, days: int = 30, seed: int = 0
+) -> Iterator[dict[str, NDArray[np.int64]]]:
+    """Simulate a log with times, hour by hour: columns user, item and time (seconds since 1970) of each hour.
+
+    Items appear at random times, are popular to very different degrees, and lose popularity with a half-life of
+    their own, from hours to months. Users come at very different rates, mostly in the evening, for sessions in
+    which the next click often goes to an item that appeared about the same time, now and then back to an earlier
+    one, and otherwise to what is popular in that hour. Nothing larger than the users, the items and one hour is in
+    memory.
+
+    >>> hours = list(simulate_log(1000, 200, mean_clicks=10.0, days=2, seed=1))
+    >>> len(hours), bool(8_000 < sum(len(hour["item"]) for hour in hours) < 12_000)
+    (48, True)
+    """
+    if min(n_users, n_items, days) < 1 or not mean_clicks > 0:
+        raise InputError(
+            f"users, items, days and clicks must be positive: {n_users}, {n_items}, {days}, {mean_clicks}."
+        )
+    rng = np.random.default_rng(np.random.SeedSequence(seed))
+    born = np.sort(rng.uniform(-OLDEST_ITEM * 24, days * 24, n_items))
+    born[0] = min(born[0], 0.0)
+    appeal = rng.pareto(1.1, n_items) + 0.05
+    half_life = np.exp(rng.normal(np.log(36.0), 1.3, n_items))
+    activity = np.cumsum(np.exp(rng.normal(0.0, 1.2, n_users)))
+    favourite = rng.integers(0, n_items, n_users)
+    of_day = 1.0 + 0.8 * np.sin((np.arange(24) - 13.0) * np.pi / 12.0)
+    per_hour = n_users * mean_clicks / (1.0 + FURTHER) / (24 * days) * of_day / of_day.mean()
+    for hour in range(24 * days):
+        age = hour + 0.5 - born
+        popularity = np.cumsum(np.where(age > -0.5, appeal * np.exp2(-np.maximum(age, 0.0) / half_life), 0.0))
+        n_born = int(np.searchsorted(born, hour + 1.0))
+        n = int(rng.poisson(per_hour[hour % 24]))
+        user = np.searchsorted(activity, rng.uniform(0.0, activity[-1], n))
+        length = np.minimum(rng.geometric(1.0 / (1.0 + FURTHER), n), LONGEST)
+        items = np.zeros((n, LONGEST), np.int64)
+        for step in range(int(length.max(initial=1))):
+            on = np.flatnonzero(length > step)
+            u = rng.uniform(size=len(on))
+            found = np.searchsorted(popularity, rng.uniform(0.0, popularity[-1], len(on)))
+            if step == 0:
+                found = np.where((u < FAVOURITE) & (favourite[user[on]] < n_born), favourite[user[on]], found)
+            else:
+                beside = items[on, step - 1] + np.rint(rng.laplace(0.0, SPREAD, len(on))).astype(np.int64)
+                found = np.where((u < RELATED) & (beside >= 0) & (beside < n_born), beside, found)
+                back = items[on, rng.integers(0, step, len(on))]
+                found = np.where(u > 1.0 - BACK, back, found)
+            items[on, step] = found
+        inside = np.arange(LONGEST) < length[:, None]
+        pauses = np.where(np.arange(LONGEST) > 0, 5.0 + rng.exponential(PAUSE, (n, LONGEST)), 0.0)
+        time = LOG_BEGIN + 3600 * hour + rng.uniform(0.0, 3600.0, (n, 1)) + np.cumsum(pauses, axis=1)
+        rows = {"user": np.broadcast_to(user[:, None], items.shape)[inside], "item": items[inside]}
+        rows["time"] = time[inside].astype(np.int64)
+        order = np.argsort(rows["time"], kind="stable")
+        yield {name: values[order].astype(np.int64) for name, values in rows.items()}
 
 
 def _seeds(seed: int, size: int) -> list[int]:

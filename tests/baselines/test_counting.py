@@ -31,6 +31,20 @@ def test_recent_pairs(events, memory, gaps):
     np.testing.assert_allclose(fast.toarray(), reference.recent_pairs(events, memory, gaps), **TIGHT)
 
 
+@given(some_events(), st.integers(1, 3), st.integers(1, 5), st.booleans())
+def test_pairs_of_many(events, fewest, gaps, both):
+    events = events._replace(user=events.session // 2)  # several sessions of a user
+    fast = counting.pairs_of_many(events, fewest, gaps, both=both)
+    slow = np.zeros((events.n_items, events.n_items), np.int64)
+    for user in np.unique(events.user):
+        own = events._replace(item=events.item[events.user == user], session=events.session[events.user == user])
+        own = own._replace(tied=events.tied[events.user == user], age=None, user=events.user[events.user == user])
+        pairs = reference.directed_pairs(own, np.ones(len(own.item)), gaps) > 0
+        slow += pairs | pairs.T if both else pairs
+    np.testing.assert_array_equal(fast.toarray(), slow >= fewest)
+    fast.check_format(full_check=True)
+
+
 @given(some_events(), st.sampled_from([None, 0.25, 24.0]))
 def test_decayed_counts(events, half_life):
     fast = counting.decayed_counts(events, half_life)

@@ -108,8 +108,11 @@ def test_the_penalty_buys_coverage_with_hits():
 
 
 def test_a_blend_with_it_is_kept_without_its_users(clicks, tmp_path):
-    model = bmcd.Blend(PenalisedMF(2, regularization=2.0, penalty=2.0), folds=2).fit(clicks)
+    model = bmcd.Blend(PenalisedMF(2, regularization=2.0, penalty=2.0)).fit(clicks)
     model.save(tmp_path / "penalised.bmcd", clicks=False)
     histories = [["i05", "i36"], []]
     asked = model.recommend_for(histories, k=3)
-    assert bmcd.load(tmp_path / "penalised.bmcd").recommend_for(histories, k=3).equals(asked)
+    again = bmcd.load(tmp_path / "penalised.bmcd").recommend_for(histories, k=3)
+    assert again["item"].tolist() == asked["item"].tolist()
+    # The scale of scores is stored as means of five neighbouring scores, so that none is that of a single user.
+    assert again["probability"].tolist() == pytest.approx(asked["probability"].tolist(), rel=0.1)

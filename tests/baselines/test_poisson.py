@@ -155,7 +155,7 @@ def test_it_depends_on_its_seed_alone():
 
 def test_a_blend_weighs_its_law_and_is_kept(tmp_path):
     clicks = example_clicks()
-    model = bmcd.Blend(PoissonFactorisation(2), folds=2).fit(clicks)
+    model = bmcd.Blend(PoissonFactorisation(2)).fit(clicks)
     assert "log probability" in model.weights_["feature"].tolist()
     for with_clicks in (True, False):
         model.save(tmp_path / "poisson.bmcd", clicks=with_clicks)

@@ -295,6 +295,7 @@ def test_a_file_without_clicks_has_no_session():
     assert not [name for name, array in arrays.items() if lengths & {*array.shape}]
 
 
+@pytest.mark.chance(0)
 def test_damaged_files_are_refused(tmp_path, rotating_seed):
     model = bmcd.Blend().fit(timed(), seed=1)
     model.save(tmp_path / "a.bmcd")
@@ -333,6 +334,7 @@ def test_a_file_without_clicks_is_the_same_whatever_four_users_did(name, monkeyp
         }
 
 
+@pytest.mark.chance(1e-3)
 def test_hostile_files_are_refused_or_harmless(tmp_path, rotating_seed):
     """Files with a right checksum and a wrong number somewhere: an error, or answers that are probabilities."""
     rng = np.random.default_rng(rotating_seed)

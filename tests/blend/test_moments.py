@@ -181,15 +181,17 @@ def test_order_only():
         cuts_between_users(Clicks.from_frame(frame[:4], order="rows"))
 
 
-def test_points_are_uniform(rotating_seed):
+@pytest.mark.chance(1e-5)
+def test_points_are_uniform(rotating_seed, times):
     """Every point of a history is as probable: chi-square with 4 degrees of freedom, one failure in 200,000."""
-    frame = pd.DataFrame({"user": np.repeat(np.arange(4000), 5), "item": np.tile(np.arange(5), 4000)})
+    n_users = 4000 * times
+    frame = pd.DataFrame({"user": np.repeat(np.arange(n_users), 5), "item": np.tile(np.arange(5), n_users)})
     clicks = Clicks.from_frame(frame, order="rows")
-    cut = Cut(np.zeros(20_000, bool), np.ones(20_000, bool), None, "")
-    found = moments_in(clicks, cut, 1, 4000, rotating_seed, False)
+    cut = Cut(np.zeros(5 * n_users, bool), np.ones(5 * n_users, bool), None, "")
+    found = moments_in(clicks, cut, 1, n_users, rotating_seed, False)
     counts = np.bincount(found.histories[:, 2] - found.histories[:, 0], minlength=5)
-    assert counts.sum() == 4000
-    assert ((counts - 800) ** 2 / 800).sum() < 30
+    assert counts.sum() == n_users
+    assert ((counts - n_users / 5) ** 2 / (n_users / 5)).sum() < 30
 
 
 def test_a_second_click_on_a_target_counts_as_outside():

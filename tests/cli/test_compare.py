@@ -35,6 +35,22 @@ def test_models_are_compared_and_the_result_can_be_made_again(run, config, tmp_p
     assert run("compare", config, "--json").json()["config"] == str(config)
 
 
+def test_names_of_models_are_no_formulas(run, config, tmp_path):
+    grid = """[models."=1+1"]
+class = "EASE"
+grid = {regularization = [1.0, 5.0]}
+[models."-0.5"]
+class = "EASE"
+"""
+    config.write_text(CONFIG + grid)
+    result = run("compare", config, "-o", tmp_path / "out")
+    assert result.code == 0, result.err
+    names = ["Popularity", "EASE", "'=1+1", "-0.5"]
+    read = pd.read_csv(tmp_path / "out" / "table.csv", dtype={"model": str})
+    assert sorted(read["model"]) == sorted(names)
+    assert "regularization" in pd.read_csv(tmp_path / "out" / "tuning_=1+1.csv")
+
+
 def test_bad_configs_are_one_line(refused, config, tmp_path):
     config.write_text(CONFIG + "[models.Oracle]\n")
     assert "Oracle" in refused("compare", config)

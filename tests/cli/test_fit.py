@@ -236,6 +236,10 @@ def test_a_model_without_users(run, folder, tmp_path, tiny):
     found = run("fit", folder / "numbers.csv", "-o", path, "--no-clicks", *tiny)
     assert found.code == 0, found.err
     assert "--histories" in found.out
+    bare = bmcd.load(path).clicks_
+    assert bare.n_users == len(bare.sequence) == 0
+    assert bare.items.tolist() == sorted(bare.items.tolist())  # not in the order of the first user's clicks
+    assert bare.items.tolist() != bmcd.read_clicks(folder / "numbers.csv").items.tolist()
     found = run("recommend", path)
     assert found.code == 1
     assert "--histories" in found.err

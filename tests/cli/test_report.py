@@ -22,7 +22,7 @@ def test_report_with_a_test(run, number_model, held_out_file, tmp_path):
     assert result.code == 0, result.err
     assert result.json()["bytes"] == path.stat().st_size
     page = path.read_text(encoding="utf-8")
-    assert "were among the clicks kept aside" in page
+    assert "were among the clicks held out" in page
     assert page.count('class="card person"') == 1
 
 

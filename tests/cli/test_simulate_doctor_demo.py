@@ -141,5 +141,5 @@ def test_simulate_sessions_in_order(run, tmp_path):
     assert read.n_clicks == want.n_clicks
     assert run("simulate", "-o", clicks, *sizes, "--json").json()["repeats"] == 0.4
     assert "--alpha" in run("simulate", "-o", clicks, *sizes, "--alpha", 3).err
-    assert "--drift is for --model sessions" in run("simulate", "-o", clicks, "--drift", 1).err
+    assert "--model bmcd does not take --drift" in run("simulate", "-o", clicks, "--drift", 1).err
     assert "repeats" in run("simulate", "-o", clicks, "--model", "sessions", "--repeats", 2).err

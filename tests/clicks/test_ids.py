@@ -146,6 +146,9 @@ def test_ids_that_look_the_same_are_kept_apart_with_a_note(tmp_path):
         ("ann", "a\u200b"),
         ("\u00adann", "a"),
         ("bob\ufeff", "b"),
+        ("\u200eann", "b"),
+        ("\u260e", "b"),
+        ("\u260e\ufe0f", "b"),
         ("é", "b"),
     ]
     frame = pd.DataFrame(rows, columns=["user", "item"])
@@ -155,6 +158,6 @@ def test_ids_that_look_the_same_are_kept_apart_with_a_note(tmp_path):
         assert clicks.items.tolist() == ["a", "a\u200b", "b"]
         end = "(they differ in Unicode normalisation or by invisible characters) and were kept apart"
         assert clicks.history == (
-            rf"2 user ids look like another one {end}: 'zo\xe9' and 'zoe\u0301'",
+            rf"4 user ids look like another one {end}: 'zo\xe9' and 'zoe\u0301'",
             rf"1 item ids look like another one {end}: 'a' and 'a\u200b'",
         )

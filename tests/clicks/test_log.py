@@ -76,6 +76,24 @@ def test_every_kind_of_frame_gives_the_same_clicks(require):
         assert clicks.items.dtype == np.int64
 
 
+def test_a_lazy_frame_is_collected_once(require):
+    """Its rows may come in another order each time: here they do."""
+    polars, seen = require("polars"), []
+
+    def turned(frame):
+        seen.append(len(frame))
+        return frame.sample(fraction=1.0, shuffle=True, seed=len(seen))
+
+    rows = {"user": [u for u in range(40)], "item": [f"i{u}" for u in range(40)], "time": list(range(40))}
+    rows["title"] = [f"title {u}" for u in range(40)]
+    lazy = polars.DataFrame(rows).lazy().map_batches(turned, schema=polars.DataFrame(rows).schema)
+    clicks = Clicks.from_frame(lazy, title_column="title")
+    assert len(seen) == 1
+    assert clicks == Clicks.from_frame(polars.DataFrame(rows), title_column="title")
+    titles = polars.DataFrame(rows).lazy().map_batches(turned, schema=polars.DataFrame(rows).schema)
+    assert Clicks.from_frame(polars.DataFrame(rows), titles=titles, title="title").titles.tolist() == rows["title"]
+
+
 @pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
 @pytest.mark.parametrize("titles", [None, {7: "Seven", 9: "Nine", 8: "Eight"}])
 def test_to_frame_and_back(library, titles, require):
@@ -408,16 +426,6 @@ def test_messages_stay_short():
         Clicks.from_frame(pd.DataFrame([range(1000)], columns=[f"c{n}" for n in range(1000)]))
     assert "'c0', 'c1'" in str(caught.value)
     assert "and 988 more" in str(caught.value)
-
-
-def test_require_skips_or_fails(require, monkeypatch):
-    assert require("numpy") is np
-    monkeypatch.delenv("BMCD_REQUIRE_ALL", raising=False)
-    with pytest.raises(pytest.skip.Exception, match="extra missing: no_such_module"):
-        require("no_such_module")
-    monkeypatch.setenv("BMCD_REQUIRE_ALL", "1")
-    with pytest.raises(pytest.fail.Exception, match="no_such_module is required"):
-        require("no_such_module")
 
 
 def test_text_that_is_not_unicode_is_a_clicks_error():

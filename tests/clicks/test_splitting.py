@@ -272,3 +272,47 @@ def test_it_is_known_which_clicks_followed():
     assert not follows(*random)
     assert follows(*last)
     assert not follows(*Clicks.from_matrix(np.ones((3, 4))).hold_out(1))
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 3), st.sampled_from("abcdef"), st.integers(0, 4)), min_size=4, max_size=40)
+)
+@settings(deadline=None, max_examples=80)
+def test_no_moment_lies_between_clicks_at_the_same_time(rows):
+    """Days instead of times: what was clicked on the day of the first test click was not known before it."""
+    clicks = log([(user, item, START + day * DAY) for user, item, day in rows])
+    firsts = {}
+    for user, item, day in sorted(set(rows), key=lambda row: row[2]):
+        firsts.setdefault(user, {}).setdefault(item, day)
+    n_days = {user: len({day for other, _, day in rows if other == user}) for user in firsts}
+    try:
+        histories, test = clicks.moments(1, seed=1)
+    except ClicksError:
+        assert all(len(own) < 2 or len(set(own.values())) < 2 for own in firsts.values())
+        return
+    parts = [(histories, test)]
+    if (clicks.times > clicks.times.min()).any():
+        parts += [(window.histories, window.test) for window in splitting.time_windows(clicks, 1, "1d", 2, seed=2)]
+    for known, after in parts:
+        assert known.users.tolist() == after.users.tolist()
+        for row, user in enumerate(after.users.tolist()):
+            own = known.times[known.starts[row] : known.starts[row + 1]]
+            next_one = after.times[after.starts[row] : after.starts[row + 1]]
+            assert not len(own) or own.max() < next_one.min()
+            everything = clicks.times[clicks.starts[(at := clicks.rows_of([user])[0])] : clicks.starts[at + 1]]
+            assert len(own) == (everything < next_one.min()).sum()
+    assert set(histories.users.tolist()) <= {user for user, n in n_days.items() if n > 1}
+    assert np.diff(histories.starts).min() > 0
+
+
+def test_a_log_that_filters_have_emptied_cannot_be_split():
+    nobody = log([(1, "a", START), (1, "b", START + 5)]).of_users([])
+    for split in (lambda: nobody.split_at(START, 1), lambda: list(splitting.time_windows(nobody, 1, "1d", 1))):
+        with pytest.raises(ClicksError, match="needs clicks, but the log has none"):
+            split()
+    with pytest.raises(ClicksError, match="the most any user has is 0"):
+        nobody.at_least(1)
+    with pytest.raises(ClicksError, match="the most any user has is 0"):
+        nobody.moments(1)
+    with pytest.raises(InputError, match="of 0 users leaves no users on one side"):
+        nobody.split_users()

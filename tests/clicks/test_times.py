@@ -17,6 +17,7 @@ from bmcd.clicks.histories import clicks_of_histories
 from bmcd.clicks.log import Clicks
 from bmcd.clicks.reading import read_clicks
 from bmcd.clicks.sequences import owners
+from bmcd.clicks.times import read_time
 from bmcd.errors import ClicksError, InputError
 
 DAYS = pd.to_datetime(
@@ -124,6 +125,9 @@ def test_what_is_no_time_is_named_by_its_line(write, monkeypatch, chunk):
         ("nan\n", 2, "the time 'nan' cannot be read"),
         ("1\nbob,7,1_0\n", 4, "the time '1_0' is not a number, as those before it are"),
         ("1_0\n", 2, "the time '1_0' cannot be read"),
+        ("2024-01-01\nbob,7,now\n", 4, "the time 'now' cannot be read"),
+        ("2024-01-01\nbob,7,today\n", 4, "the time 'today' cannot be read"),
+        ("-0044-03-15\n", 2, "the time -044-03-15 00:00:00 is not in the years 1 to 9999"),
         ("1\nbob,7,0x1F\n", 4, "the time '0x1F' is not a number"),
         ("1\nbob,7,inf\n", 4, "the time 'inf' is not a number"),
         ("1\nbob,7,\u0661\n", 4, "the time '\u0661' is not a number"),
@@ -309,6 +313,9 @@ def test_times_that_give_order_but_no_clock():
         ([1.7e9, -1.7e12], 1, "would be milliseconds since 1970"),
         ([1e300, 1e300], 0, "the time 1e+300 is too far from 1970"),
         ([-(2**63), 5], 1, "the time 5 would be a number without a clock"),
+        ([1.7e18, 1e21], 1, "the time 33658-09-27 01:46:40 is not in the years 1 to 9999"),
+        (np.array(["2026-01-01", "-044-03-15"], "datetime64[s]"), 1, "the time -044-03-15 00:00:00 is not in the"),
+        ([None, None], 0, "the column 'time' has no times"),
     ],
 )
 def test_times_that_are_refused(when, row, said):
@@ -316,6 +323,62 @@ def test_times_that_are_refused(when, row, said):
         Clicks.from_frame(pd.DataFrame({"user": 1, "item": [1, 2], "time": when}))
     assert said in str(caught.value)
     assert (caught.value.row, caught.value.column) == (row, "time")
+
+
+def test_whole_numbers_that_floats_do_not_hold():
+    seconds = [datetime(1970, 1, 1) + timedelta(seconds=s) for s in (1_600_000_000, 1_600_000_001)]
+    exact = [1_600_000_000 * 10**9, 1_600_000_001 * 10**9 + 1]
+    for kind in (pa.uint64(), pa.decimal128(38, 0)):
+        table = pa.table({"user": [1, 1], "item": [1, 2], "time": pa.array(exact, kind)})
+        assert Clicks.from_frame(table).times.tolist() == seconds
+    table = pa.table({"user": [1, 1], "item": [1, 2], "time": pa.array([2**63, 2**63 + 10**12], pa.uint64())})
+    assert [time.year for time in Clicks.from_frame(table).times.tolist()] == [2262, 2262]
+
+
+def test_a_column_of_times_that_nobody_named(write):
+    """An error about it says how to read the log without it."""
+    text = "user,item,time\nann,a,morning\nbob,a,evening\n"
+    path, advice = write("log.csv", text), "to read the log without an order, say order='none'"
+    for read in (read_clicks, lambda path, **options: Clicks.from_frame(pd.read_csv(path), **options)):
+        with pytest.raises(ClicksError, match=advice):
+            read(path)
+        assert read(path, order="none").n_clicks == 2
+        with pytest.raises(ClicksError, match="'morning' cannot be read") as caught:
+            read(path, time_column="time")
+        assert advice not in str(caught.value)
+    path = write("log.csv", "user,item,time\nann,a,2026-05-01\nbob,a,\n")
+    with pytest.raises(ClicksError, match=rf"the time is empty\. .* missing='drop'\. .*{advice}"):
+        read_clicks(path)
+
+
+@pytest.mark.parametrize("when", ["now", "today", "10:00", "May 2026", "5/1/2026", "1600000000", "", -np.inf])
+def test_a_point_in_time_is_a_date_or_a_number(when):
+    with pytest.raises(InputError, match="cannot be read"):
+        read_time(when, clock=True)
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 4), st.sampled_from("abcde"), st.integers(0, 9)), min_size=1, unique=True),
+    st.randoms(),
+)
+def test_the_order_of_the_rows_changes_nothing_in_a_log_with_sessions(rows, random):
+    """Names of sessions may be those of several users; they come back from a frame."""
+
+    def read(rows, session):
+        frame = pd.DataFrame(rows, columns=["user", "item", "time"])
+        return Clicks.from_frame(frame.assign(visit=session), session_column="visit")
+
+    sessions = {(user, time): f"visit {(time + user) // 3}" for user, _, time in rows}
+    clicks = read(rows, [sessions[user, time] for user, _, time in rows])
+    turned = random.sample(rows, len(rows))
+    other = read(turned, [sessions[user, time] for user, _, time in turned])
+    assert other == clicks
+    assert other.fingerprint() == clicks.fingerprint()
+    assert Clicks.from_frame(clicks.to_frame(), session_column="session") == clicks
+    own = list(zip(clicks.users[owners(clicks.starts)].tolist(), clicks.times.tolist(), strict=True))
+    named = [(user, sessions[user, time]) for user, time in own]
+    assert len(set(zip(named, clicks.sessions.tolist(), strict=True))) == len(set(named))
+    assert len(np.unique(clicks.sessions)) == len(set(named))
 
 
 @pytest.mark.parametrize("order", [None, "time"])
@@ -371,6 +434,11 @@ def test_sessions_from_a_column_and_from_gaps(write):
         read_clicks(path, session_gap="soon")
     with pytest.raises(ClicksError, match="item and session_column are both 'item'"):
         read_clicks(path, session_column="item")
+    said = r"the sessions in 'visit' need a log with an order. Say where it is: time_column='...' or order='rows'"
+    with pytest.raises(ClicksError, match=said):
+        read_clicks(path, session_column="visit", order="none")
+    with pytest.raises(ClicksError, match=said):
+        Clicks.from_frame(pd.read_csv(path).drop(columns="time"), session_column="visit")
 
 
 @pytest.mark.parametrize("head", ["", "\n\n", "bob,,2026-05-01,v\n"])

@@ -8,6 +8,7 @@ import pytest
 
 import bmcd
 from bmcd import Clicks
+from bmcd.baselines import EASE, Popularity
 from bmcd.clicks import splitting
 from bmcd.errors import ClicksError, InputError
 from bmcd.evaluation.windows import window_hits
@@ -169,11 +170,33 @@ def test_repeated_clicks_may_be_next_clicks():
     assert result.row().hit_rate == 1.0 == result.row().predicted
 
 
+def test_windows_without_clicks_are_left_out():
+    """A site that stood still for two days, and settings that are chosen on a log with such a gap."""
+    rows = [(u, "ab"[n], START + day * DAY + 60 * n) for day in (0, 1, 4) for u in range(9) for n in range(2)]
+    rows = [(f"{u} on {int((t - START) // DAY)}", item, t) for u, item, t in rows]
+    clicks = Clicks.from_frame(pd.DataFrame(rows, columns=["user", "item", "time"]))
+    result = bmcd.backtest(Popularity(), clicks, cuts=4, window="1d", k=1, resamples=20)
+    assert (len(result.cuts), len(result.without_clicks), len(result.splits)) == (2, 2, 2)
+    assert not set(result.cuts) & set(result.without_clicks)
+    assert result.row().n_users == 18
+    note = f"left out, because nobody clicked in their windows: {', '.join(result.without_clicks)}"
+    assert note in str(result)
+    assert note in result._repr_html_()
+    assert result.to_dict()["without_clicks"] == list(result.without_clicks)
+    assert result.plot().axes
+    late = clicks.keep(clicks.times != clicks.times.max())
+    tuning = bmcd.tune(EASE, late, {"regularization": [1.0, 10.0]}, folds=6, k=1, n_threads=1)
+    assert 1 <= tuning.fold_accuracy.shape[1] < 6
+    assert np.isfinite(tuning.fold_accuracy).all()
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         ({"cuts": 0}, "cuts must be a whole number"),
-        ({"cuts": 50}, "Use at most 5 cuts"),
+        ({"cuts": 50}, "Use at most 5 cuts,"),
+        ({"cuts": 9, "window": "3d"}, "Use at most 1 cut,"),
+        ({"cuts": ["now"]}, "the time 'now' cannot be read"),
         ({"cuts": ["1999-01-01"]}, "outside the log"),
         ({"window": "30d"}, "longer than the log"),
         ({"window": "soon"}, "must be a duration"),
@@ -199,5 +222,5 @@ def test_what_is_no_model_or_no_log(clicks):
         bmcd.backtest(Oracle(), Clicks.from_matrix(np.eye(4)))
     rows = [(u, "ab"[u % 2], START + (9 * DAY if u > 5 else 0) + u) for u in range(9)]
     gap = Clicks.from_frame(pd.DataFrame(rows, columns=["user", "item", "time"]))
-    with pytest.raises(InputError, match="nobody clicked anything in the window"):
+    with pytest.raises(InputError, match="nobody clicked anything in the windows that begin at 2023-11-18"):
         bmcd.backtest(Oracle(), gap, ["2023-11-18"], k=1)

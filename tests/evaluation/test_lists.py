@@ -30,6 +30,18 @@ def test_every_kind_of_frame_in_any_order_gives_the_same(full_lists):
         assert evaluate(same, full_lists.train, full_lists.test).to_dict() == expected
 
 
+def test_large_ids_with_a_missing_one_are_not_rounded():
+    """NumPy makes floats of integers with missing values; rows that lack an id are named."""
+    ids = [2**53 + 1, 2**53]
+    train = Clicks.from_matrix([[1, 0, 0], [0, 1, 0]], users=ids, items=[*ids, 5])
+    test = Clicks.from_matrix([[0, 1, 0], [1, 0, 0]], users=ids, items=[*ids, 5])
+    for make in (pl.DataFrame, lambda data: pd.DataFrame({k: pd.array(v, "Int64") for k, v in data.items()})):
+        whole = {"user": ids, "item": ids[::-1], "rank": [1, 1]}
+        assert evaluate(make(whole), train, test).n_hits == 2
+        with pytest.raises(ClicksError, match="row 2, column user: the user id is missing"):
+            evaluate(make({"user": [*ids, None], "item": [*ids, 5], "rank": [1, 1, 1]}), train, test)
+
+
 def test_test_clicks_may_have_their_users_and_items_in_another_order(full_lists):
     frame = full_lists.test.to_frame().iloc[::-1]
     turned = Clicks.from_frame(frame)

@@ -133,6 +133,7 @@ def forecasts(seed, shift):
     return Forecasts(np.repeat(np.arange(400), 50), probability, hit, 400)
 
 
+@pytest.mark.chance(1e-3)
 def test_right_probabilities_have_the_calibration_error_of_chance(rotating_seed):
     """Over 81 seeds the error was 1.00 of that of chance (sd 0.11), its lower end 0.33 (sd 0.15): 5 sd will do."""
     measured = reliability(forecasts(rotating_seed, 0.0), seed=0)
@@ -140,6 +141,7 @@ def test_right_probabilities_have_the_calibration_error_of_chance(rotating_seed)
     assert measured["ece"][1] < 1.06 * measured["ece_by_chance"]
 
 
+@pytest.mark.chance(1e-5)
 def test_probabilities_that_are_too_low_are_found_out(rotating_seed):
     """A standard error of the hit rate is 0.003."""
     measured = reliability(forecasts(rotating_seed, 0.1), seed=0)

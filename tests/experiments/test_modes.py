@@ -14,6 +14,8 @@ from scipy import sparse, stats
 from bmcd.mallows import log_likelihood
 from bmcd.sampling.priors import Priors
 
+pytestmark = pytest.mark.chance(0)
+
 
 def clusters_of(rho, alpha, weight, clicks):
     rho, alpha, weight = np.array(rho), np.array(alpha, float), np.array(weight, float)
@@ -81,7 +83,8 @@ def test_the_test_of_balance_notices_mutants():
     assert min(imbalance(mutant) for mutant in (without_proposal, of_one_chain, upside_down)) > 1e-3
 
 
-def test_exchanges_come_as_often_as_they_should(rotating_seed):
+@pytest.mark.chance(1e-5)
+def test_exchanges_come_as_often_as_they_should(rotating_seed, times):
     rng = np.random.default_rng(rotating_seed)
     chains = tuple(clusters_of(*zip(*part, strict=True), CLICKS) for part in (PACKAGES[:2], PACKAGES[2:]))
     law = proposal(chains)
@@ -89,7 +92,7 @@ def test_exchanges_come_as_often_as_they_should(rotating_seed):
     for c, d in np.ndindex(2, 2):
         expected[c, d] = law[c, d] * min(1.0, np.exp(log_ratio(chains, exchanged(chains, (c, d)), (c, d))))
     seen = dict.fromkeys([*expected, None], 0)
-    for _ in range(4000):
+    for _ in range(4000 * times):
         (first, second), _ = exchange(chains, rng)
         changed = [
             np.flatnonzero((new.rho != old.rho).any(axis=1))
@@ -97,11 +100,12 @@ def test_exchanges_come_as_often_as_they_should(rotating_seed):
         ]
         seen[(int(changed[0][0]), int(changed[1][0])) if changed[0].size else None] += 1
     stays = 1.0 - sum(expected.values())
-    wanted = 4000 * np.array([*expected.values(), stays])
+    wanted = 4000 * times * np.array([*expected.values(), stays])
     assert stats.chisquare(list(seen.values()), wanted).pvalue > 1e-6
 
 
-def test_plackett_luce_is_a_law_and_is_what_is_drawn(rotating_seed):
+@pytest.mark.chance(1e-5)
+def test_plackett_luce_is_a_law_and_is_what_is_drawn(rotating_seed, times):
     scores, rng = np.array([0.3, -1.0, 1.2, 0.0]), np.random.default_rng(rotating_seed)
     law = {ranks: np.exp(plackett_luce(scores, np.array(ranks))) for ranks in permutations(range(1, 5))}
     assert sum(law.values()) == pytest.approx(1.0)
@@ -109,9 +113,9 @@ def test_plackett_luce_is_a_law_and_is_what_is_drawn(rotating_seed):
     for item in range(4):
         assert sum(p for ranks, p in law.items() if ranks[item] == 1) == pytest.approx(first[item])
     seen = dict.fromkeys(law, 0)
-    for _ in range(5000):
+    for _ in range(5000 * times):
         seen[tuple(splitting._drawn(scores, rng).tolist())] += 1
-    assert stats.chisquare(list(seen.values()), 5000 * np.array(list(law.values()))).pvalue > 1e-6
+    assert stats.chisquare(list(seen.values()), 5000 * times * np.array(list(law.values()))).pvalue > 1e-6
 
 
 PRIORS = Priors(rate=0.5, concentration=2.0)
@@ -160,12 +164,13 @@ def z_scores(seed, n_draws):
     return mean / error
 
 
-def test_split_and_merge_leaves_the_joint_law_of_parameters_and_clicks(rotating_seed, deep):
+@pytest.mark.chance(1e-4)
+def test_split_and_merge_leaves_the_joint_law_of_parameters_and_clicks(rotating_seed, deep, times):
     """Parameters from the prior, clicks from the model: the move must leave their law as it is.
 
     Nine z-scores beyond 5 by chance: 5e-6.
     """
-    assert np.abs(z_scores(rotating_seed, 20_000 if deep else 1000)).max() < 5.0
+    assert np.abs(z_scores(rotating_seed, times * (20_000 if deep else 1000))).max() < 5.0
 
 
 @pytest.mark.deep

@@ -55,10 +55,11 @@ def assert_law(counts, law):
         assert abs(seen - n * p) <= ERRORS * np.sqrt(n * p * (1 - p)) + 5 * (n * p < 20), (group[0], seen, n * p)
 
 
+@pytest.mark.chance(1e-5)
 @pytest.mark.parametrize("size", [1, 2, 5, 6])
-def test_orders_are_v_shaped_and_equally_frequent(size, rotating_seed):
+def test_orders_are_v_shaped_and_equally_frequent(size, rotating_seed, times):
     stream, order, counts = stream_of(rotating_seed), np.empty(size, np.int64), Counter()
-    for _ in range(DRAWS // 4):
+    for _ in range(times * DRAWS // 4):
         v_order(stream, size, order)
         counts[tuple(order.tolist())] += 1
     orders = v_orders(range(size))
@@ -68,9 +69,10 @@ def test_orders_are_v_shaped_and_equally_frequent(size, rotating_seed):
         assert far == sorted(far)
 
 
-def test_any_order_is_as_frequent_as_any_other(rotating_seed):
+@pytest.mark.chance(1e-5)
+def test_any_order_is_as_frequent_as_any_other(rotating_seed, times):
     stream, order, counts = stream_of(rotating_seed), np.empty(4, np.int64), Counter()
-    for _ in range(DRAWS // 4):
+    for _ in range(times * DRAWS // 4):
         random_order(stream, 4, order)
         counts[tuple(order.tolist())] += 1
     assert_law(counts, dict.fromkeys(permutations(range(4)), 1 / 24))
@@ -96,36 +98,40 @@ def test_a_consensus_is_that_of_the_slow_twin(n, n_users, beta, seed):
     assert rho.tolist() == [slow[item] for item in range(n)]
 
 
-def test_a_consensus_has_the_law_that_is_written_down(rotating_seed):
+@pytest.mark.chance(1e-5)
+def test_a_consensus_has_the_law_that_is_written_down(rotating_seed, times):
     rankings = [(1, 2, 3, 4, 5), (2, 1, 3, 5, 4), (1, 4, 2, 3, 5)]
     ranks, beta, n = np.array(rankings), 0.3, 5
     cost = cost_matrix(ranks, np.arange(3), np.arange(1.0, n + 1))
     by_mean_rank = np.argsort(ranks.sum(axis=0), kind="stable")
     stream, rho, counts = stream_of(rotating_seed), np.empty(n, np.int64), Counter()
-    for _ in range(DRAWS):
+    for _ in range(times * DRAWS):
         draw_consensus(stream, cost, by_mean_rank, beta, rho)
         counts[tuple(rho.tolist())] += 1
     assert_law(counts, consensus_law(rankings, beta))
 
 
+@pytest.mark.chance(1e-5)
 @pytest.mark.parametrize("v_shaped", [False, True])
-def test_rankings_have_the_law_that_is_written_down(v_shaped, rotating_seed):
+def test_rankings_have_the_law_that_is_written_down(v_shaped, rotating_seed, times):
     rho, clicked, beta = np.array([3, 1, 5, 2, 4]), [0, 2], 0.4
-    rows = np.zeros((DRAWS, 5))
+    size = times * DRAWS
+    rows = np.zeros((size, 5))
     rows[:, clicked] = 1
-    ranks = np.empty((DRAWS, 5), np.int64)
+    ranks = np.empty((size, 5), np.int64)
     data = make_data(sparse.csr_array(rows))
-    draw_rankings(np.arange(DRAWS), data, rho, beta, v_shaped, stream_key(rotating_seed), 0, 0, ranks)
+    draw_rankings(np.arange(size), data, rho, beta, v_shaped, stream_key(rotating_seed), 0, 0, ranks)
     law = ranking_law(tuple(rho.tolist()), clicked, beta, v_shaped)
     assert_law(Counter(map(tuple, ranks.tolist())), law)
 
 
+@pytest.mark.chance(1e-5)
 @pytest.mark.parametrize("beta", [0.05, 1.5])  # most tries succeed, and most fail
-def test_a_place_has_the_same_law_by_tries_and_by_sums(beta, rotating_seed):
+def test_a_place_has_the_same_law_by_tries_and_by_sums(beta, rotating_seed, times):
     left, centre = np.array([19, 0, 7, 3, 11, 4, 12, 18, 9, 1, 15]), 6
     assert left.size > FEW
     power, stream = np.exp(-beta * np.arange(20)), stream_of(rotating_seed)
-    counts = Counter(int(draw_place(stream, left, left.size, centre, power)) for _ in range(DRAWS))
+    counts = Counter(int(draw_place(stream, left, left.size, centre, power)) for _ in range(times * DRAWS))
     weights = power[np.abs(left - centre)]
     assert_law(counts, dict(enumerate((weights / weights.sum()).tolist())))
 

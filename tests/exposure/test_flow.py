@@ -9,6 +9,8 @@ from scipy import optimize
 import bmcd
 from bmcd.errors import ExposureError
 
+pytestmark = pytest.mark.chance(1e-6)
+
 
 def by_brute_force(problem, cover=0):
     """The greatest sum over all ways to give every user a list, or None."""
@@ -172,3 +174,61 @@ def test_the_price_rises_ever_more_steeply_with_coverage():
     prices = [bmcd.rerank(score, 2, clicks=clicks, min_coverage=m).price for m in range(2, 13)]
     assert prices[-1] > 0
     assert (np.diff(prices, 2) >= -1e-6).all()
+
+
+def groups_by_brute_force(problem, group, low, high):
+    """The greatest sum over all lists that keep the limits of items and groups, or None."""
+    available = ~problem.clicks.matrix.toarray()
+    lists = [list(combinations(np.flatnonzero(own), min(problem.k, int(own.sum())))) for own in available]
+    best = None
+    for chosen in product(*lists):
+        count = np.bincount([i for own in chosen for i in own], minlength=len(problem.low))
+        of_group = np.bincount(group[group >= 0], weights=count[group >= 0], minlength=len(low))
+        if (count < problem.low).any() or (count > problem.high).any():
+            continue
+        if (of_group >= low).all() and (of_group <= high).all():
+            total = sum(problem.score[u, i] for u, own in enumerate(chosen) for i in own)
+            best = total if best is None else max(best, total)
+    return best
+
+
+@pytest.mark.parametrize("ties", [False, True])
+def test_groups_have_floors_and_caps_too(make_problem, exposure_of, rotating_seed, ties):
+    rng = np.random.default_rng(rotating_seed + 1)
+    feasible = infeasible = 0
+    for _ in range(80):
+        problem = make_problem(rng, n_users=4, n_items=4, k=int(rng.integers(1, 4)), spread=3, ties=ties)
+        group = rng.integers(-1, 2, 4)
+        due = int(problem.demand().sum())
+        low = rng.integers(0, 1 + due // 2, 2)
+        high = np.maximum(low, rng.integers(due // 3, due + 1, 2))
+        names = ["p", "q"]
+        clicks = problem.clicks.with_items(
+            {
+                "item": problem.clicks.items.tolist(),
+                "kind": [["p"] if g == 0 else ["q"] if g == 1 else [] for g in group],
+            }
+        )
+        there = clicks.items_table.groups["kind"].names
+        best = groups_by_brute_force(problem, group, low, high)
+        limits = problem.limits() | {
+            "min_group_exposure": {n: int(low[names.index(n)]) for n in there},
+            "max_group_exposure": {n: int(high[names.index(n)]) for n in there},
+        }
+        if len(there) < 2:
+            continue
+        if best is None:
+            infeasible += 1
+            with pytest.raises(ExposureError):
+                bmcd.rerank(problem.score, problem.k, clicks=clicks, **limits)
+            continue
+        feasible += 1
+        found = bmcd.rerank(problem.score, problem.k, clicks=clicks, **limits)
+        assert found.after.total == pytest.approx(best, abs=found.largest_error + 1e-9)
+        shown = exposure_of(found.recommendations, clicks)
+        np.testing.assert_array_equal(shown, found.after.exposure)
+        table = found.group_exposure()
+        assert (table["after"] >= table["floor"]).all()
+        assert (table["after"] <= table["cap"]).all()
+        assert table["after"].tolist() == [shown[group == names.index(n)].sum() for n in there]
+    assert min(feasible, infeasible) > 5

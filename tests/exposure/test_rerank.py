@@ -169,3 +169,47 @@ def test_a_missing_package_says_how_to_get_it(monkeypatch):
         monkeypatch.setitem(sys.modules, f"ortools.graph.python.{name}", None)
     with pytest.raises(ImportError, match=r'pip install "bmcd\[rerank\]"'):
         bmcd.rerank(np.zeros((3, 4)), clicks=clicks)
+
+
+@pytest.fixture(scope="module")
+def grouped():
+    rng = np.random.default_rng(4)
+    clicks = bmcd.Clicks.from_matrix(rng.random((300, 60)) < 0.1 * np.linspace(2, 0.3, 60))
+    sections = [f"s{i % 5}" if i % 7 else "" for i in range(60)]
+    return clicks.with_items({"item": clicks.items.tolist(), "section": sections, "both": ["x|y"] * 60})
+
+
+def test_candidates_give_what_all_items_give_where_they_suffice(grouped):
+    model = bmcd.Blend({"EASE": bmcd.baselines.EASE(), "Popularity": bmcd.baselines.Popularity()}).fit(grouped)
+    limits = {"min_exposure": 10, "group": "section", "min_group_exposure": {"s4": 0.2}, "max_group_exposure": 0.4}
+    every, few = (bmcd.rerank(model, 5, candidates=n, **limits) for n in (None, 30))
+    assert (every.candidates, few.candidates) == (None, 30)
+    assert few.after.exposure.min() >= 10
+    assert few.after.total == pytest.approx(every.after.total, rel=0.01)
+    assert few.after.total <= every.after.total + every.largest_error + few.largest_error
+    shown = few.group_exposure().set_index("group")
+    assert shown.loc["s4", "after"] >= shown.loc["s4", "floor"] == 300
+    assert few.recommendations.columns.tolist() == every.recommendations.columns.tolist()
+
+
+def test_limits_of_groups_that_cannot_be(grouped):
+    scores = np.random.default_rng(1).random((300, 60))
+    for options, text in [
+        ({"min_group_exposure": {"s9": 3}}, "there is no group 's9'"),
+        ({"min_group_exposure": 0.3}, "floors of groups add up to 2,250 .* 1,500 recommendations: 750 too few"),
+        (
+            {"max_group_exposure": 0.02, "max_exposure": 50},
+            "caps of groups .* allow 600 recommendations, but 1,500 are",
+        ),
+        ({"min_group_exposure": {"s1": 9}, "max_group_exposure": {"s1": 5}}, r"'s1' \(9 above 5\)"),
+        ({"min_group_exposure": 1, "min_coverage": 50}, "cannot be combined"),
+        ({"min_group_exposure": 1, "group": "both"}, "60 items have several, such as item 0: x, y"),
+        ({"group": "section"}, "group goes with"),
+        (
+            {"min_group_exposure": {"s1": 1.0}, "max_exposure": 50},
+            "'s1' should have 1,500 recommendations, but at most",
+        ),
+        ({"min_exposure": 1, "candidates": 2}, "at least k"),
+    ]:
+        with pytest.raises(ValueError, match=text):
+            bmcd.rerank(scores, 5, clicks=grouped, **options)

@@ -32,8 +32,8 @@ CASES = [
 ]
 
 
-def z_scores(name, n, alpha, rng, scale="linear"):
-    estimate = importance(n, alpha / n, name, rng, rank_scale=scale)
+def z_scores(name, n, alpha, rng, scale="linear", effort=1.0):
+    estimate = importance(n, alpha / n, name, rng, rank_scale=scale, effort=effort)
     log_z = log_partition(n, alpha, name, scale, method="exact")
     mean = expected_distance(n, alpha, name, scale, method="exact")
     return (
@@ -42,14 +42,16 @@ def z_scores(name, n, alpha, rng, scale="linear"):
     )
 
 
+@pytest.mark.chance(5e-5)
 @pytest.mark.parametrize(("name", "n", "alpha"), CASES)
-def test_importance_meets_the_exact_answer(name, n, alpha, rotating_seed):
-    z = z_scores(name, n, alpha, np.random.default_rng(rotating_seed))
+def test_importance_meets_the_exact_answer(name, n, alpha, rotating_seed, times):
+    z = z_scores(name, n, alpha, np.random.default_rng(rotating_seed), effort=times)
     assert np.max(np.abs(z)) < 5, z
 
 
-def test_importance_on_a_stretched_scale(rotating_seed):
-    z = z_scores("footrule", 20, 3.0, np.random.default_rng(rotating_seed), "sqrt")
+@pytest.mark.chance(5e-5)
+def test_importance_on_a_stretched_scale(rotating_seed, times):
+    z = z_scores("footrule", 20, 3.0, np.random.default_rng(rotating_seed), "sqrt", times)
     assert np.max(np.abs(z)) < 5, z
 
 
@@ -59,6 +61,7 @@ def has_spread_one(z):
     return low < np.sum(z**2) < high
 
 
+@pytest.mark.chance(1e-4)
 @pytest.mark.parametrize(
     ("name", "n", "alpha"),
     [
@@ -69,10 +72,10 @@ def has_spread_one(z):
         ("ulam", 30, 20.0),
     ],
 )
-def test_standard_errors_are_honest(name, n, alpha, rotating_seed):
+def test_standard_errors_are_honest(name, n, alpha, rotating_seed, times):
     """False alarm: 4e-6 for normal scores in each case, perhaps ten times that with their skewness."""
     streams = np.random.default_rng(rotating_seed).spawn(20)
-    z = np.array([z_scores(name, n, alpha, rng) for rng in streams])
+    z = np.array([z_scores(name, n, alpha, rng, effort=times) for rng in streams])
     assert has_spread_one(z[:, 0]), z[:, 0]
     assert has_spread_one(z[:, 1]), z[:, 1]
     assert not has_spread_one(4 * z[:, 0])  # the control: an error stated four times too small is caught
@@ -146,14 +149,15 @@ def test_asymptotic_error_is_unknown():
 # ------------------------------------------------------------------------------------------- Metropolis
 
 
+@pytest.mark.chance(1e-5)
 @pytest.mark.parametrize("name", DISTANCES)
 @pytest.mark.parametrize("theta", [0.0, 0.3])
-def test_chain_has_the_right_law(name, theta, rotating_seed):
+def test_chain_has_the_right_law(name, theta, rotating_seed, times):
     """Chi-square over the 24 rankings of 4; 20 sweeps apart the draws are as good as independent.
 
     False alarm: 1e-6 in each of 12 cases.
     """
-    draws = metropolis_sample(4, theta, name, 20_000, 50, 20, np.random.default_rng(rotating_seed))
+    draws = metropolis_sample(4, theta, name, 20_000 * times, 50, 20, np.random.default_rng(rotating_seed))
     law = probabilities_enumerated((1, 2, 3, 4), 4 * theta, name)
     seen = {r: 0 for r in law}
     for row in draws.tolist():
@@ -162,12 +166,13 @@ def test_chain_has_the_right_law(name, theta, rotating_seed):
     assert stats.chisquare(list(seen.values()), expected).pvalue > 1e-6
 
 
-def test_chain_on_a_stretched_scale(rotating_seed):
+@pytest.mark.chance(1e-5)
+def test_chain_on_a_stretched_scale(rotating_seed, times):
     rng = np.random.default_rng(rotating_seed)
-    draws = metropolis_sample(12, 0.4, "footrule", 4000, 100, 20, rng, rank_scale="log")
+    draws = metropolis_sample(12, 0.4, "footrule", 4000 * times, 100, 20, rng, rank_scale="log")
     d = distance(draws, np.arange(1, 13), "footrule", "log")
     mean = expected_distance(12, 12 * 0.4, "footrule", "log")
-    assert abs(d.mean() - mean) < 5 * d.std() / np.sqrt(4000) * 1.2  # a little autocorrelation
+    assert abs(d.mean() - mean) < 5 * d.std() / np.sqrt(len(d)) * 1.2  # a little autocorrelation
 
 
 def test_gaps_cover_all_scales():

@@ -1,4 +1,3 @@
-import os
 from math import comb, factorial, lgamma
 
 import mpmath
@@ -16,7 +15,6 @@ ALPHAS = [0.0, 1e-9, 0.1, 1.0, 3.0, 10.0, 50.0, 200.0]
 CLOSED = ("kendall", "cayley", "hamming")
 names = pytest.mark.parametrize("distance", DISTANCES)
 closed = pytest.mark.parametrize("distance", CLOSED)
-deep = pytest.mark.skipif(os.environ.get("BMCD_DEEP") != "1", reason="set BMCD_DEEP=1")
 
 
 def assert_same_as_enumerated(n, distance, scale="linear"):
@@ -44,7 +42,6 @@ def test_stretched_footrule_equals_enumeration(n, scale):
     assert_same_as_enumerated(n, "footrule", scale)
 
 
-@deep
 @pytest.mark.deep
 @names
 def test_exact_equals_enumeration_at_eight(distance):

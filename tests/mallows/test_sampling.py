@@ -14,33 +14,37 @@ names = pytest.mark.parametrize("name", DISTANCES)
 
 
 @names
+@pytest.mark.chance(1e-5)
 @pytest.mark.parametrize("alpha", [0.0, 1e-12, 1.0, 6.0])
-def test_law(name, alpha, rotating_seed, p_value):
-    draws = sample(RHO, alpha, 20_000, name, rotating_seed)
+def test_law(name, alpha, rotating_seed, p_value, times):
+    draws = sample(RHO, alpha, 20_000 * times, name, rotating_seed)
     assert p_value(draws, probabilities_enumerated(RHO, alpha, name)) > 1e-6
 
 
+@pytest.mark.chance(1e-5)
 @pytest.mark.parametrize("scale", ["sqrt", "log"])
-def test_law_on_a_stretched_scale(scale, rotating_seed, p_value):
-    draws = sample(RHO, 3.0, 20_000, "footrule", rotating_seed, rank_scale=scale)
+def test_law_on_a_stretched_scale(scale, rotating_seed, p_value, times):
+    draws = sample(RHO, 3.0, 20_000 * times, "footrule", rotating_seed, rank_scale=scale)
     law = probabilities_enumerated(RHO, 3.0, "footrule", scale_values(5, scale).tolist())
     assert p_value(draws, law) > 1e-6
 
 
-def test_the_check_can_fail(rotating_seed, p_value):
+@pytest.mark.chance(1e-6)
+def test_the_check_can_fail(rotating_seed, p_value, times):
     """The control: draws for rho's inverse, or for another alpha, do not pass."""
     law = probabilities_enumerated(RHO, 3.0, "kendall")
     inverse = np.argsort(RHO) + 1
-    assert p_value(sample(inverse, 3.0, 20_000, "kendall", rotating_seed), law) < 1e-6
-    assert p_value(sample(RHO, 4.0, 20_000, "kendall", rotating_seed), law) < 1e-6
+    assert p_value(sample(inverse, 3.0, 20_000 * times, "kendall", rotating_seed), law) < 1e-6
+    assert p_value(sample(RHO, 4.0, 20_000 * times, "kendall", rotating_seed), law) < 1e-6
 
 
 @names
+@pytest.mark.chance(1e-5)
 @pytest.mark.parametrize("alpha", [0.5, 4.0, 40.0])
-def test_mean_distance(name, alpha, rotating_seed):
+def test_mean_distance(name, alpha, rotating_seed, times):
     n = 20 if name == "spearman" else 50  # as far as the exact mean goes
     rho = np.random.default_rng(rotating_seed).permutation(n) + 1
-    size = 500 if name == "ulam" else 2000
+    size = times * (500 if name == "ulam" else 2000)
     d = distance(sample(rho, alpha, size, name, rotating_seed), rho, name)
     # Draws of the chains are slightly correlated: allow their standard error 20 % more.
     inflation = 1.2 if name in ("spearman", "ulam") else 1.0
@@ -48,11 +52,12 @@ def test_mean_distance(name, alpha, rotating_seed):
     assert abs(d.mean() - expected_distance(n, alpha, name)) < 5 * error
 
 
+@pytest.mark.chance(1e-5)
 @pytest.mark.parametrize("name", ["footrule", "kendall", "cayley", "hamming"])
-def test_a_thousand_items(name, rotating_seed):
+def test_a_thousand_items(name, rotating_seed, times):
     rho = np.arange(1, 1001)
-    d = distance(sample(rho, 20.0, 200, name, rotating_seed), rho, name)
-    assert abs(d.mean() - expected_distance(1000, 20.0, name)) < 5 * d.std() / np.sqrt(200)
+    d = distance(sample(rho, 20.0, 200 * times, name, rotating_seed), rho, name)
+    assert abs(d.mean() - expected_distance(1000, 20.0, name)) < 5 * d.std() / np.sqrt(d.size)
 
 
 @names

@@ -180,6 +180,7 @@ def test_arviz_takes_it(model):
     assert {"log joint", "a", "b"} <= set(model.diagnostics().index)
 
 
+@pytest.mark.chance(0)
 def test_auto_chooses_on_training_clicks(rotating_seed):
     clicks = two_kinds(rotating_seed % 1000, n_users=90)
     model = bmcd.Tastes("auto", chains=2).fit(clicks, seed=1, **SHORT)

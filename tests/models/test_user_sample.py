@@ -23,6 +23,7 @@ def clicks():
 MODELS = [bmcd.Tastes(4), bmcd.BMCD(2)]
 
 
+@pytest.mark.chance(1e-5)
 def test_samples_follow_from_seed_and_chain_and_are_random(rotating_seed):
     one, again, other, seed = (
         users_of_chain(s, chain, 1000, 200)
@@ -108,6 +109,7 @@ def test_auto_doubles_until_it_gains_less_than_a_standard_error(clicks, model, m
     assert str(found) == str(type(model)(2).fit(clicks, **SHORT, max_users="auto", seed=3).sample_)
 
 
+@pytest.mark.chance(0)
 def test_auto_scores_users_whom_no_chain_sees_by_the_mean_of_probabilities(clicks, rotating_seed):
     judges, pairs, others = user_sample._set_apart(clicks, rotating_seed)
     assert not set(judges.users.tolist()) & set(others.users.tolist())

@@ -176,6 +176,7 @@ def predictions_of(clicks, rho, alpha, tau, scale, k, left_out, with_scores):
     return probability / n_draws, weight
 
 
+@pytest.mark.chance(1e-3)
 @pytest.mark.parametrize("scale", ["linear", "sqrt"])
 @pytest.mark.parametrize("alphas", [(0.02, 1.0), (1.0, 8.0), (5.0, 60.0), (50.0, 200.0)])
 def test_no_likelihood_exceeds_what_is_said_to_be_the_most(alphas, scale, rotating_seed):
@@ -209,6 +210,7 @@ def test_a_cluster_that_seemed_best_does_not_rule_out_the_others():
         test_what_is_left_out_is_at_most_what_is_stated((5.0, 60.0), "linear", seed)
 
 
+@pytest.mark.chance(1e-4)
 @pytest.mark.parametrize("scale", ["linear", "sqrt"])
 @pytest.mark.parametrize("alphas", [(0.02, 1.0), (1.0, 8.0), (5.0, 60.0)])
 def test_what_is_left_out_is_at_most_what_is_stated(alphas, scale, rotating_seed):

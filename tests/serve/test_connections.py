@@ -218,14 +218,20 @@ def test_nothing_and_blank_lines_do_not_keep_a_connection(listening, first):
     assert listening(ask, limits=Limits(arrival_seconds=0.3))
 
 
-def test_pipelined_requests_are_few(listening):
+@pytest.mark.parametrize("request_", [LIVE, post(ONE)], ids=["health", "question"])
+def test_pipelined_requests_are_few(listening, caplog, request_):
     async def ask(service):
-        _, said = await service.until_closed(LIVE * 20_000)
-        return said.count(b"HTTP/1.1 200"), len(service.state.tasks)
+        _, said = await service.until_closed(request_ * 20_000)
+        async with asyncio.timeout(PATIENCE):
+            while service.service.slots.busy + service.service.slots.waiting:
+                await asyncio.sleep(0.01)
+        return said, len(service.state.tasks)
 
-    answered, tasks = listening(ask)
-    assert answered <= module.MOST_PIPELINED + 1
+    said, tasks = listening(ask)
+    assert said.count(b"HTTP/1.1 200") <= module.MOST_PIPELINED + 1
+    assert said.count(b"HTTP/1.1 429 ") == 1
     assert tasks <= 1
+    assert not [one for one in caplog.records if one.levelname == "ERROR"], caplog.text
 
 
 def test_attackers_cannot_take_all_connections(listening):

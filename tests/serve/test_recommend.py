@@ -5,9 +5,13 @@ import random
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import bmcd
+from bmcd.serve.served_model import ServedModel
+
+pytestmark = pytest.mark.chance(0)
 
 KINDS = ("bmcd", "tastes", "blend")
 
@@ -145,3 +149,14 @@ def test_mlflow_forms_give_the_same_rows(running, files):
     want = model.recommend_for({"ann": ["i1", "i4"], "bob": []}, 2).to_dict("records")
     assert [answer.json()["predictions"] for answer in answers] == [want] * 4
     assert alone.json()["predictions"] == [{name: row[name] for name in row if name != "user"} for row in want[:2]]
+
+
+def test_what_a_user_clicked_is_given_in_click_order():
+    """The latest click last, each item once, so that it can be asked for again as it is; by item without order."""
+    rows = pd.DataFrame({"user": ["ann"] * 5 + ["bob"] * 5, "item": [*"dbadc", *"abcde"]})
+    wanted = {"rows": ["b", "a", "d", "c"], None: ["d", "b", "a", "c"]}
+    for order, items in wanted.items():
+        clicks = bmcd.Clicks.from_frame(rows, order=order)
+        model = bmcd.BMCD(1).fit(clicks, draws=2, warmup=1, chains=1)
+        served = ServedModel(model, "")
+        assert served.recommend_to_user("ann", 1)["clicked"] == items

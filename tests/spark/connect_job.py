@@ -26,8 +26,8 @@ def run(folder: Path) -> None:
     measures = bmcd.spark.evaluate(clicks, clicks, folder / "model.bmcd", 3)
     told = {"session": kind, "n_users": measures.n_users, "promise": measures.mean_probability}
     (folder / "measures.json").write_text(json.dumps(told))
-    model = bmcd.spark.fit(clicks, bmcd.Tastes(3), chains=2, max_users=100, draws=2, warmup=3, seed=5)
-    model.save(folder / "fitted.bmcd")
+    log = spark.read.parquet(str(folder / "log.parquet"))
+    bmcd.spark.fit(log, bmcd.Blend(refresh="6h"), seed=5).save(folder / "fitted.bmcd")
     spark.stop()
 
 

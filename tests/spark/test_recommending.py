@@ -12,9 +12,9 @@ import pandas as pd
 import pytest
 
 import bmcd
-from bmcd.errors import InputError, InputTypeError, UnknownIdError
-from bmcd.spark import recommending
-from bmcd.spark.shipping import on_worker
+from bmcd.errors import InputError, InputTypeError, MissingPackageError, UnknownIdError
+from bmcd.spark import recommending, shipping
+from bmcd.spark.shipping import missing_package, on_worker
 
 pytestmark = pytest.mark.xdist_group("spark")  # one session for all of them
 
@@ -101,18 +101,33 @@ def test_a_task_that_is_killed_is_tried_again_and_gives_the_same(frame, model, m
     assert_same(collected(found), wanted(model, simulation.clicks, 3))
 
 
-def test_a_worker_without_bmcd_says_so(require):
-    """The function is sent by value: it can be unpickled where there is no bmcd, and then names what is missing."""
-    sent = require("pyspark.cloudpickle").dumps(on_worker("scoring", "score", name="x", k=1, options={}))
+def test_a_worker_that_lacks_a_package_is_one_clear_error(require, spark, frame, model_file, monkeypatch):
+    """The driver asks the workers before anything runs, by a function that reaches them without pyarrow."""
+    monkeypatch.setattr(shipping, "PACKAGES", ("numpy", "a_package_that_nobody_has"))
+    shipping._checked.clear()
+    with pytest.raises(MissingPackageError, match=r"a Spark worker, .*, lacks the package a_package_that"):
+        bmcd.spark.recommend(frame, model_file)
+    monkeypatch.undo()
+    bmcd.spark.recommend(frame, model_file)  # nothing is missing, and that is remembered
+    assert spark in shipping._checked
+
+
+@pytest.mark.parametrize("package", ["pyarrow", "bmcd", "numba"])
+def test_what_is_missing_is_named_where_it_is_missing(require, package):
+    """The functions are sent by value: they can be unpickled in a Python that has nothing of ours."""
+    pickled = require("pyspark.cloudpickle").dumps
     code = (
-        "import pickle, sys; sys.modules['bmcd'] = None\n"
-        "try:\n    pickle.loads(sys.stdin.buffer.read())(iter([]))\n"
+        f"import pickle, sys; sys.modules[{package!r}] = None\n"
+        "ask = pickle.loads(sys.stdin.buffer.read())\n"
+        "try:\n    print(ask(0))\n"
         "except ImportError as error:\n    print(error)"
     )
-    found = subprocess.run([sys.executable, "-c", code], input=sent, capture_output=True, check=True)
-    assert b"cannot import bmcd" in found.stdout
-    assert b'install "bmcd[spark]" there' in found.stdout
-    assert pickle.loads(sent)  # by value, but the same here
+    asked = (missing_package(shipping.PACKAGES), on_worker("scoring", "score", name="x", k=1, options={}))
+    for sent in asked if package == "bmcd" else asked[:1]:
+        found = subprocess.run([sys.executable, "-c", code], input=pickled(sent), capture_output=True, check=True)
+        assert f"lacks the package {package}".encode() in found.stdout
+        assert b'"bmcd[spark]" there' in found.stdout
+    assert pickle.loads(pickled(asked[0]))(0) == ""  # by value, but the same here
 
 
 def test_workers_run_this_python_and_the_model_is_sent_once(spark, frame, model_file):

@@ -79,9 +79,10 @@ def rank_of_the_truth(seed):
     return below + rng.integers(0, same.sum(axis=0) + 1)
 
 
-def test_the_truth_ranks_uniformly(rotating_seed, deep):
+@pytest.mark.chance(2e-5)
+def test_the_truth_ranks_uniformly(rotating_seed, deep, times):
     """11 quantities, chi-square over 8 bins, p > 1e-6 each: false alarm 1.1e-5."""
-    size = 1000 if deep else 200
+    size = times * (1000 if deep else 200)
     ranks = np.array([rank_of_the_truth(rotating_seed + run) for run in range(size)])
     for quantity in ranks.T:
         counts = np.bincount(quantity * BINS // (DRAWS + 1), minlength=BINS)

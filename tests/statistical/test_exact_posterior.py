@@ -56,13 +56,16 @@ def run(clicks, n_clusters, priors, scale, seed, sweeps, batches):
     return kept[: len(kept) // batches * batches].reshape(batches, -1, kept.shape[1]).mean(axis=1)
 
 
+@pytest.mark.chance(1e-4)
 @pytest.mark.parametrize("name", PROBLEMS)
-def test_every_probability(name, rotating_seed, deep):
+def test_every_probability(name, rotating_seed, deep, times):
     """Within 5 Monte Carlo standard errors from 400 batches: 70 comparisons, false alarm 5e-5 in all."""
     given, n_clusters, priors, scale = PROBLEMS[name]
     clicks = np.array(given, bool)
     exact = exact_posterior(clicks, n_clusters, priors, K, rank_scale=scale)
-    batches = run(clicks, n_clusters, priors, scale, rotating_seed, 2_000_500 if deep else 90_500, 400)
+    batches = run(
+        clicks, n_clusters, priors, scale, rotating_seed, 500 + times * (2_000_000 if deep else 90_000), 400
+    )
     mean, error = batches.mean(axis=0), batches.std(axis=0, ddof=1) / np.sqrt(len(batches))
     expected = np.concatenate(
         [

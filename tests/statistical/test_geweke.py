@@ -107,8 +107,9 @@ def prior_moments(scale):
     )
 
 
+@pytest.mark.chance(1e-5)
 @pytest.mark.parametrize("scale", ["linear", "sqrt"])
-def test_the_prior_comes_back(scale, rotating_seed, deep):
+def test_the_prior_comes_back(scale, rotating_seed, deep, times):
     """12 prior moments, |z| < 5 (false alarm 7e-6 for each of two); 2e5 sweeps quick, 1e7 deep."""
     g = scale_values(N_ITEMS, scale)
     state = ChainState(
@@ -122,7 +123,7 @@ def test_the_prior_comes_back(scale, rotating_seed, deep):
     out = np.zeros((BATCHES, 12))
     effort = Effort(rounds=2, swaps=1, relabels=1, alpha_proposals=1)
     start = {"chain": 0, "sweep": 0, "warmup": False}
-    per_batch, key = 10_000 if deep else 200, stream_key(rotating_seed)
+    per_batch, key = times * (10_000 if deep else 200), stream_key(rotating_seed)
     successive_conditional(state, g, shared_tables(np.diff(g)), effort, key, *start.values(), per_batch, out)
     error = out.std(axis=0, ddof=1) / math.sqrt(BATCHES)
     z = (out.mean(axis=0) - prior_moments(scale)) / error

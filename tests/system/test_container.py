@@ -15,6 +15,8 @@ from bmcd.errors import StoreError
 from bmcd.system import container
 from bmcd.system.container import read, write
 
+pytestmark = pytest.mark.chance(0)
+
 HEADER = {"seed": 3, "options": {"distance": "footrule", "text": 'a "quoted" \\ é', "priors": {"rate": 0.1}}}
 ARRAYS = {
     "0/rho": np.array([[1, 2, 3], [3, 1, 2]], np.int16),

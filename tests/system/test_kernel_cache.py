@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from bmcd.system import kernel_cache
 NOBODY = 65534
 # What needs Python's own library is imported first: the folder it lies in may be root's alone. No kernel is.
 BECOME_NOBODY = f"""
-import concurrent.futures.thread, json, os, sys, tempfile, numba, pandas, scipy.stats, sklearn.base, bmcd.cli.checks
+import concurrent.futures.thread, json, os, sys, tempfile, numba, pandas, scipy.stats, bmcd.cli.checks
 os.setgroups([])
 os.setgid({NOBODY})
 os.setuid({NOBODY})
@@ -38,13 +39,21 @@ def as_nobody(folder, *arguments, code=CODE, **environment):
 
 
 @pytest.fixture
+def tmp_path():
+    """Return a folder that other users can enter; those that pytest makes they cannot."""
+    roots = [Path(name).resolve() for name in (tempfile.gettempdir(), "/var/tmp")]
+    open_to_all = [root for root in roots if all(part.stat().st_mode & 0o001 for part in (root, *root.parents))]
+    assert open_to_all, f"other users can enter neither of {roots}"
+    with tempfile.TemporaryDirectory(dir=open_to_all[0]) as made:
+        Path(made).chmod(0o711)
+        yield Path(made)
+
+
+@pytest.fixture
 def folder(tmp_path):
     """Return a folder of nobody's, in a process that can start one of nobody's."""
     if not hasattr(os, "getuid") or os.getuid() != 0:
         pytest.skip("only root can start a process as another user")
-    for above in (tmp_path, *tmp_path.parents):
-        if above.stat().st_uid == 0 and not above.stat().st_mode & 0o001:
-            above.chmod(above.stat().st_mode | 0o011)  # pytest's own folders, which only root can enter
     (own := tmp_path / "own").mkdir()
     os.chown(own, NOBODY, NOBODY)
     inside = Path(bmcd.__file__).parent / "x"
@@ -58,6 +67,7 @@ def answer(done):
     return json.loads(done.stdout)
 
 
+@pytest.mark.root
 def test_a_temporary_folder_where_nothing_else_can_be_written(folder):
     first = as_nobody(folder)
     value, kind, where, _, state, text, advice = answer(first)
@@ -75,6 +85,7 @@ def test_a_temporary_folder_where_nothing_else_can_be_written(folder):
     assert second.stderr == ""
 
 
+@pytest.mark.root
 def test_a_room_that_nothing_else_has_prepared(folder):
     """Whatever is imported first: rates and races are used by commands that need no sampler."""
     code = "import bmcd.prediction.race\nprint(json.dumps(os.environ['NUMBA_CACHE_DIR']))"
@@ -94,6 +105,7 @@ def test_the_cache_is_chosen_before_any_kernel():
         assert any(words in text for words in ready), path
 
 
+@pytest.mark.root
 def test_no_folder_at_all(folder):
     found = as_nobody(folder, "no temporary files")
     value, kind, _, _, state, text, _ = answer(found)
@@ -103,6 +115,7 @@ def test_no_folder_at_all(folder):
     assert "again at every start" in found.stderr
 
 
+@pytest.mark.root
 def test_kernels_compiled_in_advance_are_used_from_a_folder_that_cannot_be_written(folder, tmp_path):
     given = tmp_path / "given"
     given.mkdir()
@@ -113,6 +126,7 @@ def test_kernels_compiled_in_advance_are_used_from_a_folder_that_cannot_be_writt
     assert "compiling" not in found.stderr
 
 
+@pytest.mark.root
 def test_a_folder_that_others_can_write_is_not_trusted(folder):
     """Numba's files are pickles: whoever can put one there can run code as us."""
     planted = folder / f"bmcd-kernels-{NOBODY}"
@@ -126,6 +140,7 @@ def test_a_folder_that_others_can_write_is_not_trusted(folder):
     assert list(planted.iterdir()) == []
 
 
+@pytest.mark.root
 @pytest.mark.parametrize("mode", [0o777, 0o775, 0o1777])
 def test_a_given_folder_that_others_can_write_is_refused(folder, mode):
     given = folder.parent / "given"

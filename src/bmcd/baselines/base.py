@@ -13,16 +13,17 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.base import BaseEstimator
-from sklearn.exceptions import NotFittedError
 
 import bmcd.system.compiling  # noqa: F401  (must stand before the first kernel)
 from bmcd.clicks.histories import clicks_of_histories
 from bmcd.clicks.ids import id_ranks
+from bmcd.clicks.item_table import Filter, allowed_items
 from bmcd.clicks.log import Clicks
 from bmcd.errors import InputError
 from bmcd.models.persistence import save
+from bmcd.prediction.rules import Rules, read_rules, ruled_lists, with_report
 from bmcd.prediction.top_k import TIE, Lists, check_k, clicked_mask, recommendation_frame
+from bmcd.system.estimator import BaseEstimator, not_fitted
 
 Floats = NDArray[np.float64]
 Matrix: TypeAlias = "sparse.csr_array[Any]"  # in quotes: before SciPy 1.14 it takes no parameters when it runs
@@ -30,9 +31,11 @@ Matrix: TypeAlias = "sparse.csr_array[Any]"  # in quotes: before SciPy 1.14 it t
 # How many scores are held at once: users are served in blocks, so that a large catalogue does not fill the memory.
 BLOCK_SCORES = 4_000_000
 SPARSE_PARTS = ("data", "indices", "indptr")
+POPULARITY = "popularity"
+"""The number of users who clicked each item, in files without clicks, which breaks ties."""
 
 
-class Baseline(BaseEstimator, ABC):  # type: ignore[misc]
+class Baseline(BaseEstimator, ABC):
     """A method that gives every user a score for every item; a new one needs only `_learn` and `_scores_of`.
 
     A method that uses the order of clicks overrides `_scores_for` instead of `_scores_of`.
@@ -52,6 +55,8 @@ class Baseline(BaseEstimator, ABC):  # type: ignore[misc]
     clicks_: Clicks
     _learned: tuple[str, ...] = ()
     """The names of what it has learned, besides the clicks themselves."""
+    _of_pairs: tuple[str, ...] = ()
+    """The names of those that are not sparse and have a number for each pair of items."""
     _value = "score"
     """The column of what is recommended by."""
 
@@ -85,7 +90,10 @@ class Baseline(BaseEstimator, ABC):  # type: ignore[misc]
         self._clicked: Matrix = clicks.matrix.astype(np.float64)
         self._popularity: Floats = clicks.per_item.astype(np.float64)
         self._item_order = id_ranks(clicks.items)
-        # Of equal scores the item with more clicks comes first, then the one with the smaller id.
+        self._rank_ties()
+
+    def _rank_ties(self) -> None:
+        """Of equal scores the item with more clicks comes first, then the one with the smaller id."""
         self._tie_order = np.lexsort((self._item_order, -self._popularity))
 
     def scores_for(self, people: Clicks) -> Floats:
@@ -109,8 +117,9 @@ class Baseline(BaseEstimator, ABC):  # type: ignore[misc]
     def save(self, path: str | Path, *, clicks: bool = True) -> None:
         """Write the fitted model to one file, which `bmcd.load` opens; see `BMCD.save`.
 
-        Methods that need everybody's clicks, such as UserKNN, cannot be saved with ``clicks=False``. Of other
-        methods such a file holds nothing about items that fewer than five users clicked.
+        Methods that need everybody's clicks, such as UserKNN and SessionKNN, cannot be saved with
+        ``clicks=False``. Of other methods such a file holds nothing about items that fewer than five users clicked,
+        nor about pairs of items that fewer clicked both (of counts in order: one after the other).
         """
         self._check_fitted()
         save(self, path, clicks=clicks)
@@ -118,19 +127,58 @@ class Baseline(BaseEstimator, ABC):  # type: ignore[misc]
     def packed(self) -> dict[str, NDArray[Any]]:
         """Return what it has learned as arrays, of which `restore` makes the model again."""
         self._check_fitted()
-        arrays: dict[str, NDArray[Any]] = {}
+        arrays = _arrays_of({name: getattr(self, name) for name in self._learned})
+        return arrays if self.clicks_.n_users else {**arrays, POPULARITY: self._popularity}
+
+    def packed_without_users(self, fewest: int) -> dict[str, NDArray[Any]]:
+        """Return what `packed` gives, and the popularity of items, without what depends on fewer users.
+
+        Of items that fewer than ``fewest`` users clicked nothing is left, nor of pairs of items that fewer clicked
+        both.
+        """
+        self._check_fitted()
+        if not self._learned:
+            raise self._needs_everybody()
+        rare = self._popularity < fewest
+        popularity = np.where(rare, 0.0, self._popularity)
+        return {**_arrays_of(self._without_few(rare, fewest)), POPULARITY: popularity}
+
+    def _without_few(self, rare: NDArray[np.bool_], fewest: int) -> dict[str, Any]:
+        """Return what it has learned without the items that are rare, and without pairs of few users."""
+        modelled = getattr(self, "modelled_", np.arange(len(rare)))  # some methods learn only about some items
+        counts: Any = (self._clicked.T @ self._clicked)[modelled][:, modelled]
+        enough: Any = sparse.csr_array(counts >= fewest)
+        kept: dict[str, Any] = {}
         for name in self._learned:
-            value = getattr(self, name)
-            if sparse.issparse(value):
-                arrays |= {f"{name}.{part}": np.asarray(getattr(value, part)) for part in SPARSE_PARTS}
+            value: Any = getattr(self, name)
+            if name.startswith("user_"):
+                kept[name] = value[:0]
+            elif name == "modelled_":  # the numbers of the items it covers
+                kept[name] = value
+            elif sparse.issparse(value):
+                kept[name] = enough.multiply(value).tocsr()
+            elif name in self._of_pairs:
+                kept[name] = np.asarray(enough.multiply(value).toarray())
             else:
-                arrays[name] = np.asarray(value)
-        return arrays
+                kept[name] = without_rare(np.asarray(value), rare[modelled])
+        return kept
+
+    def _needs_everybody(self) -> InputError:
+        name = type(self).__name__
+        return InputError(f"there is a {name}, which needs everybody's clicks: save with clicks=True.")
 
     def restore(self, clicks: Clicks, arrays: Mapping[str, NDArray[Any]]) -> Self:
         """Take what `packed` gave, and the clicks; return self, or raise ValueError if it cannot be right."""
         self._check_settings()
         self._prepare(clicks)
+        if POPULARITY in arrays:  # of a file without clicks
+            popularity, arrays = arrays[POPULARITY], {k: v for k, v in arrays.items() if k != POPULARITY}
+            if popularity.dtype != np.float64 or popularity.shape != (clicks.n_items,):
+                raise ValueError("the popularity must be a number for each item")
+            if not (np.isfinite(popularity).all() and (popularity >= 0).all()):
+                raise ValueError("the popularity must be numbers, 0 or more")
+            self._popularity = popularity
+            self._rank_ties()
         if {name.partition(".")[0] for name in arrays} != set(self._learned):
             raise ValueError(f"a {type(self).__name__} has learned {self._learned}, not {sorted(arrays)}")
         shapes = self._shapes(clicks, arrays)
@@ -160,7 +208,16 @@ class Baseline(BaseEstimator, ABC):  # type: ignore[misc]
         """Return the shapes that learned arrays must have; sparse ones that are not named are items x items."""
         return {}
 
-    def recommend(self, k: int = 10, users: Iterable[Any] | None = None, items: Iterable[Any] | None = None) -> Any:
+    def recommend(
+        self,
+        k: int = 10,
+        users: Iterable[Any] | None = None,
+        items: Iterable[Any] | None = None,
+        *,
+        only: Filter | None = None,
+        never: Filter | None = None,
+        rules: Rules | None = None,
+    ) -> Any:
         """Return the k unclicked items with the highest scores for each user.
 
         The frame has the columns user, item, title (if items have titles), rank and score, in the ids and the frame
@@ -175,13 +232,17 @@ class Baseline(BaseEstimator, ABC):  # type: ignore[misc]
             Ids of users it was fitted to, in the order wanted; by default all.
         items
             Recommend only from these.
+        only, never, rules
+            Filters by groups of items, and rules for lists; see `Blend.recommend`.
         """
         self._check_fitted()
         clicks = self.clicks_
         rows = np.arange(clicks.n_users)
         if users is not None:
             rows = clicks.rows_of(users, "Only users it was fitted to get recommendations.")
-        return self._frame(clicks, rows, k, items)
+        return self._frame(
+            clicks, rows, k, allowed_items(clicks.items, clicks.items_table, items, only, never), rules
+        )
 
     def recommend_for(
         self,
@@ -189,6 +250,10 @@ class Baseline(BaseEstimator, ABC):  # type: ignore[misc]
         k: int = 10,
         items: Iterable[Any] | None = None,
         unknown: Literal["error", "ignore"] = "error",
+        *,
+        only: Filter | None = None,
+        never: Filter | None = None,
+        rules: Rules | None = None,
     ) -> Any:
         """Recommend to any users from their clicks alone; the frame is that of `recommend`.
 
@@ -206,6 +271,8 @@ class Baseline(BaseEstimator, ABC):  # type: ignore[misc]
             Recommend only from these.
         unknown
             What to do about items it was not fitted to: "error" lists them, "ignore" leaves them out.
+        only, never, rules
+            Filters by groups of items, and rules for lists; see `Blend.recommend`.
 
         Examples
         --------
@@ -217,17 +284,35 @@ class Baseline(BaseEstimator, ABC):  # type: ignore[misc]
         """
         self._check_fitted()
         people = clicks_of_histories(histories, self.clicks_, unknown)
-        return self._frame(people, np.arange(people.n_users), k, items)
+        known = self.clicks_
+        allowed = allowed_items(known.items, known.items_table, items, only, never)
+        return self._frame(people, np.arange(people.n_users), k, allowed, rules)
 
-    def _frame(self, people: Clicks, rows: NDArray[np.int64], k: int, items: Iterable[Any] | None) -> Any:
+    def _frame(
+        self,
+        people: Clicks,
+        rows: NDArray[np.int64],
+        k: int,
+        allowed: NDArray[np.bool_] | None,
+        rules: Rules | None,
+    ) -> Any:
         """Return the recommendations for the users in these rows of ``people``."""
-        k, allowed = check_k(k), np.ones(people.n_items, np.bool_)
-        if items is not None:
-            columns = self.clicks_.columns_of(items, "Only items it was fitted to can be recommended.")
-            allowed = np.isin(np.arange(people.n_items), columns)
-        blocks = [self._best(people, block, allowed, k) for block in self._blocks(rows)]
-        best, values = (np.concatenate(arrays) for arrays in zip(*blocks, strict=True))
-        return recommendation_frame(people.users[rows], Lists(best, {self._value: values}), people)
+        k, every = check_k(k), np.ones(people.n_items, np.bool_)
+        every = every if allowed is None else allowed
+
+        def ask(some: NDArray[np.int64], size: int, mask: NDArray[np.bool_] | None) -> Lists:
+            blocks = [
+                self._best(people, block, every if mask is None else mask, size, k)
+                for block in self._blocks(rows[some])
+            ]
+            best, values = (np.concatenate(arrays) for arrays in zip(*blocks, strict=True))
+            return Lists(best, {self._value: values})
+
+        if rules is None:
+            return recommendation_frame(people.users[rows], ask(np.arange(len(rows)), k, allowed), people)
+        read = read_rules(rules, self.clicks_.items_table, k, every)
+        lists, report = ruled_lists(ask, len(rows), k, read, allowed, self._value)
+        return with_report(recommendation_frame(people.users[rows], lists, people), report)
 
     def _blocks(self, rows: NDArray[np.int64]) -> list[NDArray[np.int64]]:
         """Split rows into blocks whose scores fit into memory: at least one, so that nobody gets an empty frame."""
@@ -235,9 +320,9 @@ class Baseline(BaseEstimator, ABC):  # type: ignore[misc]
         return [rows[start : start + size] for start in range(0, max(len(rows), 1), size)]
 
     def _best(
-        self, people: Clicks, rows: NDArray[np.int64], allowed: NDArray[np.bool_], k: int
+        self, people: Clicks, rows: NDArray[np.int64], allowed: NDArray[np.bool_], k: int, horizon: int
     ) -> tuple[NDArray[np.int64], Floats]:
-        """Return the best k items of the users in these rows, and what the frame says of each."""
+        """Return the best k items of the users in these rows, and what the frame says of each, for a horizon."""
         score = self._scores(rows) if people is self.clicks_ else self._scores_for(people, rows)
         free = ~clicked_mask(people.matrix, rows)
         # Some methods give tiny scores: what counts as a tie is relative to the user's highest score.
@@ -245,7 +330,7 @@ class Baseline(BaseEstimator, ABC):  # type: ignore[misc]
         scaled = score / np.where(largest > 0, np.minimum(largest, 1.0), 1.0)
         best = np.empty((len(rows), min(k, score.shape[1])), np.int64)
         best_of_rows(np.ascontiguousarray(scaled), free & allowed, self._tie_order, best)
-        return best, np.take_along_axis(self._values(score, free, k), np.maximum(best, 0), axis=1)
+        return best, np.take_along_axis(self._values(score, free, horizon), np.maximum(best, 0), axis=1)
 
     def _values(self, score: Floats, free: NDArray[np.bool_], k: int) -> Floats:
         """Return what the frame says of each item, [user, item], given scores and who has not clicked what."""
@@ -277,13 +362,36 @@ class Baseline(BaseEstimator, ABC):  # type: ignore[misc]
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "clicks_"):
-            raise NotFittedError(f"this {type(self).__name__} is not fitted yet: call fit(clicks) first.")
+            raise not_fitted(self)
 
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:  # the name is scikit-learn's
         text: str = super().__repr__(N_CHAR_MAX)
         if not hasattr(self, "clicks_"):
             return text
         return f"{text}, fitted to {self.clicks_.n_users:,} users x {self.clicks_.n_items:,} items"
+
+
+def _arrays_of(learned: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
+    """Return arrays by name; a sparse one is three."""
+    arrays: dict[str, NDArray[Any]] = {}
+    for name, value in learned.items():
+        if sparse.issparse(value):
+            arrays |= {f"{name}.{part}": np.asarray(getattr(value, part)) for part in SPARSE_PARTS}
+        else:
+            arrays[name] = np.asarray(value)
+    return arrays
+
+
+def without_rare(values: NDArray[Any], rare: NDArray[np.bool_]) -> NDArray[Any]:
+    """Return numbers of items without those that are rare: 0, or the least of others where all are positive.
+
+    >>> without_rare(np.array([0.5, 0.1, 0.2]), np.array([False, True, False])).tolist()
+    [0.5, 0.2, 0.2]
+    """
+    positive = values.size and (values > 0).all()
+    kept = values.copy()
+    kept[rare] = (values[~rare].min() if not rare.all() else 1.0) if positive else 0
+    return kept
 
 
 @numba.njit(cache=True, nogil=True)

@@ -133,9 +133,9 @@ def decayed_counts(events: Events, half_life: float | None) -> Floats:
 def directed_pairs(events: Events, weights: Floats, gaps: int = 1, *, fading: bool = True) -> Any:
     """Count what follows what: entry [a, b] adds weight / gap for each click on b that comes 1 to ``gaps`` after a.
 
-    Without ``fading`` it adds the weight, whatever the gap. The weight is that of the click on b. Both must be in one
-    session, be different items and have different times. A CSR array of items x items, float32, with sorted
-    columns.
+    Without ``fading`` it adds the weight, whatever the gap. The weight is that of the click on b. Both must be in
+    the same session, be different items and have different times. A CSR array of items x items, float32, with
+    sorted columns.
 
     >>> some = Events(np.array([0, 1, 2], np.int32), np.zeros(3, np.int64), None, None, np.zeros(3, bool), 3)
     >>> directed_pairs(some, np.ones(3), 2).toarray().tolist()
@@ -156,6 +156,33 @@ def recent_pairs(events: Events, memory: float, gaps: int = 5) -> Any:
     newest = np.arange(len(events.item))[::-1] if events.age is None else newest_first(events.age)
     weights = _occurrence_weights(events.item, newest, events.n_items, memory)
     return _csr(_pairs(events.item, events.session, events.tied, weights, gaps, starts, places, True, False))
+
+
+def pairs_of_many(events: Events, fewest: int, gaps: int = 5, *, both: bool) -> Any:
+    """Return the pairs a, b of `directed_pairs` or, with ``both``, `recent_pairs` that enough users have.
+
+    A CSR array of items x items, bool, with sorted columns.
+
+    >>> item, user = np.array([0, 1, 2, 0, 1], np.int32), np.array([0, 0, 0, 1, 1])
+    >>> some = Events(item, user, user, None, np.zeros(5, bool), 3)
+    >>> pairs_of_many(some, 2, both=False).toarray().tolist()
+    [[False, True, False], [False, False, False], [False, False, False]]
+    """
+    starts, places = by_item(events.item, events.n_items)
+    own = (events.item, events.session, events.user, events.tied)
+    rows, columns = _pairs_of_many(*own, fewest, gaps, starts, places, both)
+    return _csr((rows, columns, np.ones(len(columns), np.bool_)))
+
+
+def only_pairs(matrix: Any, pairs: Any) -> Any:
+    """Return only the entries at pairs, a CSR array of truth values.
+
+    >>> only_pairs(sparse.csr_array([[1.0, 3.0]]), sparse.csr_array([[False, True]])).toarray().tolist()
+    [[0.0, 3.0]]
+    """
+    kept = sparse.csr_array(matrix.multiply(pairs).astype(matrix.dtype))
+    kept.sort_indices()
+    return _csr(arrays_of(kept), matrix.shape)
 
 
 def keep_largest(matrix: Any, n: int) -> Any:
@@ -332,6 +359,45 @@ def _pairs(item, session, tied, weights, gaps, starts, places, both, fading):
                 m += 1
         rows[a + 1] = m
     return rows, columns[:m].copy(), values[:m].copy()
+
+
+@numba.njit(cache=True, nogil=True)
+def _pairs_of_many(item, session, user, tied, fewest, gaps, starts, places, both):
+    """Return the pairs of `_pairs` that many users have: row starts and columns."""
+    n = starts.size - 1
+    users, last, found = np.zeros(n, np.int64), np.full(n, -1, np.int64), np.empty(n, np.int32)
+    rows, columns, m = np.zeros(n + 1, np.int64), np.empty(1024, np.int32), 0
+    for a in range(n):
+        n_found = 0
+        for place in places[starts[a] : starts[a + 1]]:  # in the order of users
+            for step in range(1, -2 if both else 0, -2):
+                same = True
+                for gap in range(1, gaps + 1):
+                    other = place + step * gap
+                    if other < 0 or other >= item.size or session[other] != session[place]:
+                        break
+                    same = same and tied[max(other, other - step)]
+                    b = item[other]
+                    if same or b == a:
+                        continue
+                    if last[b] == -1:
+                        found[n_found] = b
+                        n_found += 1
+                    if last[b] != user[place]:
+                        last[b] = user[place]
+                        users[b] += 1
+        found[:n_found].sort()
+        if m + n_found > columns.size:
+            more = np.empty(2 * columns.size + n_found, np.int32)
+            more[:m] = columns[:m]
+            columns = more
+        for b in found[:n_found]:
+            if users[b] >= fewest:
+                columns[m] = b
+                m += 1
+            users[b], last[b] = 0, -1
+        rows[a + 1] = m
+    return rows, columns[:m].copy()
 
 
 @numba.njit(cache=True, nogil=True)

@@ -56,6 +56,7 @@ class EASE(Baseline):
     weights_: Floats
     modelled_: NDArray[np.int64]
     _learned = ("weights_", "modelled_")
+    _of_pairs = ("weights_",)
 
     def __init__(
         self, regularization: float = 200.0, *, decay: float | None = None, most_clicked: int | None = None

@@ -30,6 +30,7 @@ class ItemKNN(Baseline):
     """
 
     _learned = ("similarity_",)
+    _of_pairs = ("similarity_",)
 
     def __init__(self, neighbours: int = 200) -> None:
         self.neighbours = neighbours

@@ -8,8 +8,18 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from bmcd.baselines.base import Floats, check_count, check_number
-from bmcd.baselines.counting import Events, arrays_of, keep_largest, popularity_share, recent_pairs, row_sums
+from bmcd.baselines.base import Floats, check_count, check_number, without_rare
+from bmcd.baselines.counting import (
+    Events,
+    arrays_of,
+    events_of,
+    keep_largest,
+    only_pairs,
+    pairs_of_many,
+    popularity_share,
+    recent_pairs,
+    row_sums,
+)
 from bmcd.baselines.ordered import OrderedBaseline, hours, mix_rows
 from bmcd.clicks.log import Clicks
 
@@ -88,6 +98,11 @@ class RecentCooccurrence(OrderedBaseline):
         pairs = recent_pairs(events.within(hours(self.window, "window")), float(self.memory), self.gaps)
         self.pairs_, self.pairs_total_ = keep_largest(pairs, self.partners), row_sums(pairs)
         return self
+
+    def _without_few(self, rare: NDArray[np.bool_], fewest: int) -> dict[str, Any]:
+        events = events_of(self.clicks_).within(hours(self.window, "window"))
+        pairs = only_pairs(self.pairs_, pairs_of_many(events, fewest, self.gaps, both=True))
+        return {"share_": without_rare(self.share_, rare), "pairs_": pairs, "pairs_total_": row_sums(pairs)}
 
     def _shapes(self, clicks: Clicks, arrays: Mapping[str, NDArray[Any]]) -> dict[str, tuple[int, ...]]:
         return dict.fromkeys(("pairs_total_", "share_"), (clicks.n_items,))

@@ -97,6 +97,13 @@ class SessionKNN(OrderedBaseline):
         oldest_first = np.arange(len(begins)) if age is None else newest_first(age)[::-1].copy()
         rows, items, kept = session_items(events.item, starts, oldest_first, events.n_items, MOST_KEPT)
         columns, latest = latest_sessions(rows, items, events.n_items, self.candidates)
+        used = np.zeros(len(kept), np.bool_)
+        used[latest] = True
+        if age is not None and not used.all():  # no item finds the others (without a clock their number matters)
+            number = np.cumsum(used) - 1
+            lengths = np.diff(rows)
+            rows = np.concatenate(([0], np.cumsum(lengths[used]))).astype(np.int64)
+            items, kept, latest = items[np.repeat(used, lengths)], kept[used], number[latest].astype(np.int32)
         n_kept, half_life = len(kept), hours(self.half_life, "half_life")
         if age is None:
             recency = 0.5 + 0.5 * np.arange(1, n_kept + 1) / max(n_kept, 1)
@@ -112,6 +119,10 @@ class SessionKNN(OrderedBaseline):
         n_sessions = arrays["weights_"].size
         shapes = {"sessions_": (n_sessions, clicks.n_items), "sessions_of_": (clicks.n_items, n_sessions)}
         return {**shapes, "weights_": (n_sessions,)}
+
+    def packed_without_users(self, fewest: int) -> dict[str, NDArray[Any]]:
+        """Refuse to be saved without clicks: what it has learned are sessions."""
+        raise self._needs_everybody()
 
     def arrays(self) -> tuple[Any, ...]:
         """Return what `session_scores` takes after the history and the slots."""

@@ -8,13 +8,16 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from bmcd.baselines.base import Floats, check_count, check_number
+from bmcd.baselines.base import Floats, check_count, check_number, without_rare
 from bmcd.baselines.counting import (
     Events,
     arrays_of,
     decay_weights,
     directed_pairs,
+    events_of,
     keep_largest,
+    only_pairs,
+    pairs_of_many,
     popularity_share,
     row_sums,
     two_steps,
@@ -123,9 +126,21 @@ class Transitions(OrderedBaseline):
         following, after = directed_pairs(events, weights, 1), directed_pairs(events, weights, self.gaps)
         self.next_total_, self.after_total_ = row_sums(following), row_sums(after)
         self.next_, self.after_ = keep_largest(following, self.followers), keep_largest(after, self.followers)
-        steps = keep_largest(following, STEP_FOLLOWERS)
-        self.walk_, self.walk_total_ = two_steps(steps, self.next_total_, self.smoothing, self.followers)
+        self.walk_, self.walk_total_ = self._walk(following, self.next_total_)
         return self
+
+    def _without_few(self, rare: NDArray[np.bool_], fewest: int) -> dict[str, Any]:
+        events = events_of(self.clicks_).within(hours(self.window, "window"))
+        kept: dict[str, Any] = {"share_": without_rare(self.share_, rare)}
+        for name, gaps in (("next", 1), ("after", self.gaps)):
+            enough = pairs_of_many(events, fewest, gaps, both=False)
+            kept[f"{name}_"] = following = only_pairs(getattr(self, f"{name}_"), enough)
+            kept[f"{name}_total_"] = row_sums(following)
+        kept["walk_"], kept["walk_total_"] = self._walk(kept["next_"], kept["next_total_"])
+        return kept
+
+    def _walk(self, following: Any, total: Floats) -> tuple[Any, Floats]:
+        return two_steps(keep_largest(following, STEP_FOLLOWERS), total, self.smoothing, self.followers)
 
     def _shapes(self, clicks: Clicks, arrays: Mapping[str, NDArray[Any]]) -> dict[str, tuple[int, ...]]:
         return dict.fromkeys(("next_total_", "after_total_", "walk_total_", "share_"), (clicks.n_items,))

@@ -16,13 +16,14 @@ from bmcd.blend.fitting import Fitted, Models, fit_ordered, fit_unordered
 from bmcd.blend.predictor import BlendPredictor
 from bmcd.clicks.histories import clicks_of_histories
 from bmcd.clicks.ids import places_of
+from bmcd.clicks.item_table import Filter
 from bmcd.clicks.log import Clicks
 from bmcd.clicks.times import read_duration
 from bmcd.errors import InputError, Message, Option
 from bmcd.models.base import ProbabilityModel
-from bmcd.models.remarks import warn_if_few_are_left
 from bmcd.prediction.answers import MaxDraws, Options
-from bmcd.prediction.top_k import Frame, check_horizon, check_k, recommendation_frame
+from bmcd.prediction.rules import Rules
+from bmcd.prediction.top_k import Frame, check_horizon, check_k
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -169,6 +170,9 @@ class Blend(ProbabilityModel):
         *,
         horizon: int | None = None,
         unknown: Literal["error", "ignore"] = "error",
+        only: Filter | None = None,
+        never: Filter | None = None,
+        rules: Rules | None = None,
         max_draws: MaxDraws = "auto",
         n_threads: int | None = None,
         progress: bool | None = None,
@@ -190,9 +194,8 @@ class Blend(ProbabilityModel):
         people = self._people(histories, unknown)
         k, least = check_k(k), _probability(min_probability)
         horizon = check_horizon(horizon, k)
-        lists = self.lists_for(people, k, items, horizon=horizon, n_threads=n_threads, progress=progress)
-        warn_if_few_are_left(self._n_clicked(people), people.n_items, k, horizon)
-        return recommendation_frame(people.users, lists, people, column="probability", at_least=least)
+        options = Options(max_draws, n_threads, progress)
+        return self._frame_for(people, k, horizon, self.allowed(items, only, never), rules, least, options)
 
     def _people(self, histories: Any, unknown: str) -> Clicks:
         """Return histories as clicks, after what the log knows of users by name."""

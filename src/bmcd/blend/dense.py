@@ -8,7 +8,6 @@ weight of a unit may differ along the scale, which is cut at `KNOTS`.
 
 from __future__ import annotations
 
-import copy
 import inspect
 import warnings
 from collections.abc import Mapping
@@ -20,10 +19,10 @@ from urllib.parse import quote
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, clone
 
 from bmcd.clicks.log import Clicks
 from bmcd.errors import BlendError, BmcdError, FitWarning, InputError
+from bmcd.system.estimator import clone
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -60,11 +59,15 @@ def make_scale(values: Floats, free: NDArray[np.bool_]) -> Scale:
     return Scale(score, -np.log1p(-(first + last) / 2 / n * n / (n + 0.5)))
 
 
-def trimmed(scale: Scale, n: int) -> Scale:
-    """Return the scale without its ends, which single users may have made."""
-    if len(scale.score) <= 3 * n:
-        return scale
-    return Scale(scale.score[n:-n], scale.e[n:-n])
+def averaged(scale: Scale, n: int) -> Scale:
+    """Return the scale by the means of ``n`` neighbouring points each: no stored score is that of a single user.
+
+    >>> averaged(Scale(np.arange(5.0), np.arange(5.0)), 2).score.tolist()
+    [0.5, 3.0]
+    """
+    first = np.arange(0, max(len(scale.score) - n + 1, 1), n)  # the last mean takes what is left
+    sizes = np.diff(np.append(first, len(scale.score)))
+    return Scale(*(np.add.reduceat(values, first) / sizes for values in scale))
 
 
 def places(values: Floats, scale: Scale) -> Floats:
@@ -208,7 +211,7 @@ def fit_members(
     fitted: dict[str, Any] = {}
     scales: list[Scale | None] = []
     for name, model in models.items():
-        fresh = clone(model) if isinstance(model, BaseEstimator) else copy.deepcopy(model)
+        fresh = clone(model)
         accepted = inspect.signature(fresh.fit).parameters
         run: dict[str, Any] = {"seed": seed, "n_threads": n_threads, "progress": progress}
         run = {key: value for key, value in run.items() if key in accepted} | dict(options.get(name, {}))

@@ -29,7 +29,7 @@ from bmcd.baselines.counting import (
     row_sums,
     two_steps,
 )
-from bmcd.baselines.session_knn import session_scores
+from bmcd.baselines.session_knn import SessionKNN, session_scores
 from bmcd.prediction.elementary import log1p_of
 from bmcd.system.threads import thread_count
 
@@ -42,6 +42,8 @@ SESSION, RECENT = 20, 20
 FADING, RECENT_FADING = 0.7, 0.5
 # Clicks that come up to so many clicks later in a session count as coming later, whatever the distance.
 FAR = 20
+# Clicks that are near each other in a session, and how many occurrences an item remembers.
+NEAR, MEMORY = 5, 70.0
 # Items that are always candidates, of each popularity; where there are fewer items than ALL, all of them.
 HEAD, ALL = 150, 1000
 # Followers and partners kept of each item (up to ALL items: all of them), and first steps of a walk.
@@ -166,7 +168,8 @@ def _empty(n: int) -> Csr:
 
 def without_counts(tables: Tables) -> Tables:
     """Return tables in which nothing follows or goes together with anything."""
-    return tables._replace(**dict.fromkeys(COUNTS, _empty(tables.n_items)), sessions=None)
+    none: dict[str, Any] = dict.fromkeys(COUNTS, _empty(tables.n_items))
+    return tables._replace(**none, sessions=None)
 
 
 def _csr(matrix: Any, total: NDArray[Any]) -> Csr:
@@ -174,16 +177,101 @@ def _csr(matrix: Any, total: NDArray[Any]) -> Csr:
     return Csr(start, item, value.astype(np.float32), total.astype(np.float32))
 
 
-def count(
-    events: Events, settings: Settings, outside_share: float, sessions: Any = None, asked_of: Ints | None = None
-) -> Tables:
-    """Count everything the members need from the clicks before a cut.
+class EventCounts:
+    """What members count of the clicks before a cut, counted here; `bmcd.spark` counts the same elsewhere."""
+
+    def __init__(self, events: Events) -> None:
+        self.events, self.n_items = events, events.n_items
+
+    def seen(self) -> NDArray[np.bool_]:
+        """Return which items were clicked."""
+        return np.bincount(self.events.item, minlength=self.n_items) > 0
+
+    def popularity(self, settings: Settings) -> tuple[list[Floats], list[float]]:
+        """Return the counts of each popularity, and how many clicks are typical of each."""
+        n_clicks = max(len(self.events.item), 1)
+        if settings.half_lives:
+            longest = longest_memory(settings)
+            recent = self.events.within(longest)
+            oldest = float(recent.age.max(initial=0.0)) if recent.age is not None else 0.0
+            counts = [decayed_counts(recent, half) for half in settings.half_lives]
+            return counts, typical_volumes(settings, len(recent.item), oldest)
+        counts = [np.bincount(self.events.item, minlength=self.n_items).astype(np.float64)]
+        volumes = [float(n_clicks)]
+        if settings.ordered:
+            age = np.arange(len(self.events.item))[::-1] / (settings.recent * n_clicks)
+            counts.append(np.bincount(self.events.item, 0.5**age, self.n_items).astype(np.float64))
+            volumes.append(settings.recent * n_clicks / math.log(2))
+        return counts, volumes
+
+    def following(self, settings: Settings, gaps: int, *, fading: bool = True) -> tuple[Any, Floats]:
+        """Return what follows what at up to so many clicks: the largest counts of a row, and the sums of all.
+
+        With ``fading`` clicks further apart count less.
+        """
+        inside = self.events.within(settings.window)
+        found = directed_pairs(inside, decay_weights(inside, settings.fading), gaps, fading=fading)
+        return keep_largest(found, kept_of(self.n_items)), row_sums(found)
+
+    def together(self, settings: Settings) -> tuple[Any, Floats]:
+        """Return what lately occurred together, in the same form."""
+        found = recent_pairs(self.events.within(settings.window), MEMORY, NEAR)
+        return keep_largest(found, kept_of(self.n_items)), row_sums(found)
+
+    def sessions(self, settings: Settings) -> Any:
+        """Return the arrays of SessionKNN."""
+        return SessionKNN(half_life=None).count(self.events.within(settings.window)).arrays()
+
+    def gram(self, settings: Settings) -> tuple[Ints, Floats]:
+        """Return the most clicked items, and the number of sessions that have each two of them."""
+        events = self.events.within(settings.window)
+        n = events.n_items
+        counts = np.bincount(events.item, decay_weights(events, settings.fading), n).astype(np.float64)
+        top = most_counted(counts, settings.most_clicked)
+        column = np.full(n, -1, np.int64)
+        column[top] = np.arange(len(top))
+        chosen = column[events.item] >= 0
+        session = np.unique(events.session[chosen], return_inverse=True)[1]
+        shape = (int(session.max(initial=-1)) + 1, len(top))
+        clicked: Any = sparse.coo_array(
+            (np.ones(len(session)), (session, column[events.item[chosen]])), shape=shape
+        ).tocsr()
+        clicked.data[:] = 1.0
+        return top, (clicked.T @ clicked).toarray()
+
+
+def kept_of(n_items: int) -> int:
+    """Return how many followers and partners of each item are kept."""
+    return KEPT if n_items > ALL else ALL
+
+
+def longest_memory(settings: Settings) -> float:
+    """Return the hours of clicks that popularity is counted in."""
+    return max(settings.window, 6 * settings.half_lives[-1])
+
+
+def typical_volumes(settings: Settings, n_recent: int, oldest: float) -> list[float]:
+    """Return the number of clicks that are typical of each half-life, from how many there were in so many hours."""
+    hours = max(min(longest_memory(settings), oldest), settings.half_lives[0])
+    per_hour = max(n_recent, 1) / hours
+    return [per_hour * half / math.log(2) for half in settings.half_lives]
+
+
+def most_counted(counts: Floats, n: int) -> Ints:
+    """Return the n items with the largest counts, of those that have any; of equal ones the first."""
+    top = np.argsort(-counts, kind="stable")[:n]
+    return np.sort(top[counts[top] > 0])
+
+
+def count(source: Any, settings: Settings, outside_share: float, asked_of: Ints | None = None) -> Tables:
+    """Count everything the members need; ``source`` is `EventCounts`, or what counts the same elsewhere.
 
     ``asked_of`` are the items that members are asked for which score densely; they are candidates for everybody.
     """
-    n = events.n_items
-    popularity, share, n_plain = _popularity(events, settings)
-    known = np.bincount(events.item, minlength=n) > 0
+    n = source.n_items
+    counts, volumes = source.popularity(settings)
+    popularity, share, n_plain = _popularity(counts, volumes, settings)
+    known = source.seen()
     if "Trending" in settings.members:
         head = _head(popularity[:, :n_plain], known, settings.head)
         if asked_of is not None:
@@ -194,22 +282,21 @@ def count(
         known = np.isin(np.arange(n), asked_of)
         head, n_plain = np.sort(asked_of).astype(np.int32), 0
     cell, n_cell, cells = _cells(popularity, known, head, n_plain)
-    inside = events.within(settings.window)
     on, none = settings.members, _empty(n)
-    kept = KEPT if n > ALL else ALL
+    kept = kept_of(n)
     follows = follows_recent = walk = later = goes_with = ease = none
     if "Transitions" in on:
-        fading = decay_weights(inside, settings.fading)
-        one, several = directed_pairs(inside, fading, 1), directed_pairs(inside, fading, 5)
-        follows, follows_recent = (_csr(keep_largest(m, kept), row_sums(m)) for m in (one, several))
-        walk = _csr(*two_steps(keep_largest(one, FIRST_STEPS), row_sums(one), SMOOTHING, kept))
-        far = directed_pairs(inside, fading, FAR, fading=False)
-        later = _csr(keep_largest(far, kept), row_sums(far))
+        one, total = source.following(settings, 1)
+        follows = _csr(one, total)
+        follows_recent = _csr(*source.following(settings, NEAR))
+        walk = _csr(*two_steps(keep_largest(one, FIRST_STEPS), total, SMOOTHING, kept))
+        later = _csr(*source.following(settings, FAR, fading=False))
     if "RecentCooccurrence" in on:
-        together = recent_pairs(inside, 70.0, 5)
-        goes_with = _csr(keep_largest(together, kept), row_sums(together))
+        goes_with = _csr(*source.together(settings))
     if "EASE" in on:
-        ease = ease_of(events, settings)
+        top, gram = source.gram(settings)
+        ease = ease_of(top, gram, settings.regularization, n)
+    sessions = source.sessions(settings) if "SessionKNN" in on else None
     outside = math.log(max(outside_share, 1e-4))
     return Tables(
         popularity, share, known, head, cell, n_cell, cells, follows, follows_recent, walk, later, goes_with, ease,
@@ -217,27 +304,11 @@ def count(
     )  # fmt: skip
 
 
-def _popularity(events: Events, settings: Settings) -> tuple[NDArray[np.float32], NDArray[np.float32], int]:
+def _popularity(
+    counts: list[Floats], volumes: list[float], settings: Settings
+) -> tuple[NDArray[np.float32], NDArray[np.float32], int]:
     """Return the dense features, the share that lifts refer to, and how many features are not squares."""
-    n_clicks = max(len(events.item), 1)
-    if not settings.half_lives:
-        counts = [np.bincount(events.item, minlength=events.n_items).astype(np.float64)]
-        volumes = [float(n_clicks)]
-        if settings.ordered:
-            age = np.arange(len(events.item))[::-1] / (settings.recent * n_clicks)
-            counts.append(np.bincount(events.item, 0.5**age, events.n_items).astype(np.float64))
-            volumes.append(settings.recent * n_clicks / math.log(2))
-        smooth = 0
-    else:
-        assert events.age is not None
-        longest = max(settings.window, 6 * settings.half_lives[-1])
-        recent = events.within(longest)
-        oldest = float(recent.age.max(initial=0.0)) if recent.age is not None else 0.0
-        hours = max(min(longest, oldest), settings.half_lives[0])
-        per_hour = max(len(recent.item), 1) / hours
-        counts = [decayed_counts(recent, half) for half in settings.half_lives]
-        volumes = [per_hour * half / math.log(2) for half in settings.half_lives]
-        smooth = min(2, len(counts) - 1)
+    smooth = min(2, len(counts) - 1) if settings.half_lives else 0
     logs = [np.log(c / max(c.sum(), 1e-300) + FLOOR / max(v, 1.0)) for c, v in zip(counts, volumes, strict=True)]
     share = counts[smooth] / max(counts[smooth].sum(), 1e-300) + SHARE_FLOOR / max(volumes[smooth], 1.0)
     n_plain = len(logs)
@@ -246,13 +317,12 @@ def _popularity(events: Events, settings: Settings) -> tuple[NDArray[np.float32]
     return np.stack(logs, axis=1).astype(np.float32), share.astype(np.float32), n_plain
 
 
-def head_of(tables: Tables, size: int) -> NDArray[np.int32]:
-    """Return a larger head: that many items of each popularity, or all that are modelled if they are few."""
+def head_of(tables: Tables, size: int, among: NDArray[np.bool_] | None = None) -> NDArray[np.int32]:
+    """Return a larger head: that many items of each popularity (among some), or all modelled if they are few."""
     if not tables.n_dense:
         return tables.head
-    return np.union1d(tables.head, _head(tables.popularity[:, : tables.n_plain], tables.known, size)).astype(
-        np.int32
-    )
+    known = tables.known if among is None else tables.known & among
+    return np.union1d(tables.head, _head(tables.popularity[:, : tables.n_plain], known, size)).astype(np.int32)
 
 
 def _head(plain: NDArray[np.float32], known: NDArray[np.bool_], size: int) -> NDArray[np.int32]:
@@ -286,26 +356,12 @@ def _cells(
     return cell, n_cell.astype(np.float32), np.stack(means, axis=1).astype(np.float32)
 
 
-def ease_of(events: Events, settings: Settings) -> Csr:
-    """Return the largest weights of EASE on the most clicked items, learnt from sessions."""
+def ease_of(top: Ints, gram: Floats, regularization: float, n: int) -> Csr:
+    """Return the largest weights of EASE on the most clicked items, from how often pairs were clicked together."""
     from scipy import linalg
 
-    events = events.within(settings.window)
-    n = events.n_items
-    counts = np.bincount(events.item, decay_weights(events, settings.fading), n)
-    top = np.argsort(-counts, kind="stable")[: settings.most_clicked]
-    top = np.sort(top[counts[top] > 0])
-    column = np.full(n, -1, np.int64)
-    column[top] = np.arange(len(top))
-    chosen = column[events.item] >= 0
-    session = np.unique(events.session[chosen], return_inverse=True)[1]
-    shape = (int(session.max(initial=-1)) + 1, len(top))
-    clicked: Any = sparse.coo_array(
-        (np.ones(len(session)), (session, column[events.item[chosen]])), shape=shape
-    ).tocsr()
-    clicked.data[:] = 1.0
-    gram = np.asfortranarray((clicked.T @ clicked).toarray())
-    gram[np.diag_indices_from(gram)] += settings.regularization
+    gram = np.array(gram, order="F")
+    gram[np.diag_indices_from(gram)] += regularization
     with threadpool_limits(1):  # the number of threads would change the last bits
         upper = linalg.lapack.dpotri(linalg.lapack.dpotrf(gram, overwrite_a=1)[0], overwrite_c=1)[0]
     weights = _weights_of(upper)
@@ -331,28 +387,12 @@ def _weights_of(upper):
     return out
 
 
-def enough_users(events: Events, fewest: int, gaps: int = 5) -> set[int]:
-    """Return the pairs of items a, b, as a * n_items + b, that so many users clicked near each other."""
-    n, parts = events.n_items, []
-    for gap in range(1, gaps + 1):
-        if len(events.item) <= gap:
-            break
-        same = events.session[gap:] == events.session[:-gap]
-        a, b, user = events.item[:-gap][same], events.item[gap:][same], events.user[gap:][same]
-        for first, second in ((a, b), (b, a)):
-            parts.append(np.stack([first.astype(np.int64) * n + second, user], axis=1))
-    if not parts:
-        return set()
-    pairs = np.unique(np.concatenate(parts), axis=0)[:, 0]
-    found, counts = np.unique(pairs, return_counts=True)
-    return set(found[counts >= fewest].tolist())
-
-
-def only(counts: Csr, pairs: set[int]) -> Csr:
-    """Return only the entries of these pairs; totals are those of what is left."""
+def only(counts: Csr, pairs: Any) -> Csr:
+    """Return only the entries of these pairs, a CSR array; totals are those of what is left."""
     n = len(counts.total)
     rows = np.repeat(np.arange(n), np.diff(counts.start))
-    kept = np.isin(rows * n + counts.item, np.fromiter(pairs, np.int64, len(pairs)))
+    pair_rows = np.repeat(np.arange(n), np.diff(pairs.indptr))
+    kept = np.isin(rows * n + counts.item, pair_rows * n + pairs.indices)
     start = np.concatenate(([0], np.cumsum(np.bincount(rows[kept], minlength=n)))).astype(np.int64)
     total = np.bincount(rows[kept], np.maximum(counts.value[kept], 0), n).astype(np.float32)
     return Csr(start, counts.item[kept], counts.value[kept], total)

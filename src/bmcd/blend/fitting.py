@@ -9,10 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bmcd.baselines.counting import Events, events_of
-from bmcd.baselines.session_knn import SessionKNN
+from bmcd.baselines.counting import events_of, pairs_of_many
 from bmcd.blend import learning
-from bmcd.blend.dense import DenseMembers, fit_members, people_of, trimmed
+from bmcd.blend.dense import DenseMembers, averaged, fit_members, people_of
 from bmcd.blend.features import (
     COUNTS,
     HEAD,
@@ -20,12 +19,12 @@ from bmcd.blend.features import (
     N_TOUCHED,
     TOUCHED,
     Asked,
+    EventCounts,
     Settings,
     Tables,
     count,
     dense_names,
     ease_of,
-    enough_users,
     near_of,
     only,
     without_counts,
@@ -126,14 +125,6 @@ def make_settings(clicks: Clicks, refresh: int | None, repeats: bool, members: t
     )  # fmt: skip
 
 
-def count_all(events: Events, settings: Settings, outside_share: float, asked_of: Ints | None = None) -> Tables:
-    """Return the counts of all members."""
-    sessions = None
-    if "SessionKNN" in settings.members:
-        sessions = SessionKNN(half_life=None).count(events.within(settings.window)).arrays()
-    return count(events, settings, outside_share, sessions, asked_of)
-
-
 def ask(
     tables: Tables, items: NDArray[np.int32], histories: Ints, dense: DenseMembers, people: Clicks | None = None,
     *, with_near: bool = True, n_threads: int | None = None,
@@ -211,15 +202,30 @@ class Work:
 
     def count_cut(self, cut: Cut, asked_of: Ints | None = None) -> Tables:
         """Count the members at one cut."""
-        share = share_outside(self.clicks, cut, self.hours)
-        return count_all(self._events_before(cut), self.settings, share, asked_of)
+        return count(self.counts_before(cut), self.settings, self.share_outside(cut), asked_of)
 
-    def _events_before(self, cut: Cut) -> Events:
+    def count_now(self, asked_of: Ints | None = None) -> Tables:
+        """Count the members of the whole log."""
+        now = Cut(np.ones(0, np.bool_), np.zeros(0, np.bool_), 0.0 if self.clock else None, "")
+        return count(self.counts_before(None), self.settings, self.share_outside(now), asked_of)
+
+    def counts_before(self, cut: Cut | None) -> Any:
+        """Return what members count of the clicks before a cut, or of all."""
+        if cut is None:
+            return EventCounts(self.events)
         if self.clock and cut.hours is not None:
-            return self.events.before(cut.hours)
+            return EventCounts(self.events.before(cut.hours))
         earlier = np.zeros(self.clicks.n_users, np.bool_)
         earlier[owners(self.clicks.starts)[cut.before]] = True
-        return self.events.keep(earlier[self.events.user])
+        return EventCounts(self.events.keep(earlier[self.events.user]))
+
+    def share_outside(self, cut: Cut) -> float:
+        """Return the share of recent clicks on items that were new then."""
+        return share_outside(self.clicks, cut, self.hours)
+
+    def n_eligible(self, c: int, h: int) -> int:
+        """Return the number of users with h new clicks or more in the window after a cut."""
+        return n_eligible(self.clicks, self.cuts[c], h, self.settings.repeats)
 
     def choose_members(self) -> Mapping[str, tuple[float, float]]:
         """Choose the regularisation of EASE and leave out members that gain too little, after the last cut."""
@@ -236,13 +242,13 @@ class Work:
             raise InputError(NOTHING_FOLLOWS)
         if "EASE" not in self.settings.members:
             return {}
-        events = self._events_before(self.cuts[last])
+        top, gram = self.counts_before(self.cuts[last]).gram(self.settings)
         best, least = self.settings.regularization, math.inf
         alone, eases = self.settings._replace(members=("Trending", "EASE")), {}
         bare = without_counts(table)
         few = [block._replace(tables=block.tables) for block in blocks if block.tables is table] or blocks[-1:]
         for value in REGULARIZATIONS:
-            eases[value] = ease_of(events, self.settings._replace(regularization=value))
+            eases[value] = ease_of(top, gram, value, table.n_items)
             tried = [block._replace(tables=bare._replace(ease=eases[value])) for block in few]
             examples, layout, scaling = self.examples(tried, alone)
             centre = learning.start_weights(layout, scaling)
@@ -337,11 +343,12 @@ class Work:
         each = self.budget(h) if budget is None else budget
         found = []
         # Busy windows give more moments than quiet ones, as they will have more answers.
-        users = np.array([n_eligible(self.clicks, self.cuts[c], h, self.settings.repeats) for c in chosen])
-        for c, share in zip(chosen, users / max(users.sum(), 1), strict=True):
+        users = np.array([self.n_eligible(c, h) for c in chosen])
+        for c, n_users, share in zip(chosen, users.tolist(), users / max(users.sum(), 1), strict=True):
             moments = moments_in(
-                self.clicks, self.cuts[c], h, math.ceil(each * share), self.seed, self.settings.repeats
-            )
+                self.clicks, self.cuts[c], h, math.ceil(each * share), self.seed, self.settings.repeats,
+                n_users=n_users,
+            )  # fmt: skip
             if moments.n:
                 found.append(self.block(c, moments, float(h)))
         return found
@@ -400,26 +407,28 @@ def fit_ordered(
     members = () if models is not None else MEMBERS if warm is None else warm.settings.members
     settings = make_settings(clicks, refresh, repeats, members)
     most = LATEST if warm else MOST_CUTS if models is None else MODEL_CUTS
-    work = Work(clicks, settings, refresh, seed, n_threads, progress, most, models)
-    with counting(progress, "steps of the fit", len(work.cuts) + 4) as show:
+    return fitted_by(Work(clicks, settings, refresh, seed, n_threads, progress, most, models), warm)
+
+
+def fitted_by(work: Work, warm: Fitted | None = None) -> Fitted:
+    """Return what is learnt by all fits of a blend."""
+    with counting(work.progress, "steps of the fit", len(work.cuts) + 4) as show:
         dense, gains = DenseMembers.none(), {} if warm is None else warm.gains
-        if models is not None:
-            dense = work.fit_models(clicks, "all")
-            work.models = models.chosen(dense)
+        if work.models is not None:
+            dense = work.fit_models(work.clicks, "all")
+            work.models = work.models.chosen(dense)
         elif warm is None:
             gains = work.choose_members()
         else:
-            work.settings = settings._replace(regularization=warm.settings.regularization)
+            work.settings = work.settings._replace(regularization=warm.settings.regularization)
         show(1)
         work.count_cuts()
         show(1 + len(work.cuts))
         rule, windows = work.learn(warm)
         show(3 + len(work.cuts))
-        now = Cut(np.ones(len(clicks.sequence), np.bool_), np.zeros(0, np.bool_), 0.0 if work.clock else None, "")
-        share = share_outside(clicks, now, work.hours)
-        tables = count_all(work.events, work.settings, share, dense.items if dense.models else None)
+        tables = work.count_now(dense.items if dense.models else None)
         show(4 + len(work.cuts))
-    return Fitted(work.settings, tables, rule, windows, gains, refresh, work.until, dense)
+    return Fitted(work.settings, tables, rule, windows, gains, work.refresh, work.until, dense)
 
 
 def _fits(start: Fitted, clicks: Clicks, refresh: int | None, repeats: bool) -> bool:
@@ -476,7 +485,7 @@ def fit_unordered(
             found.append((k, of_k.n_moments, *learnt))
             begin = learnt[0].w
         rule = make_rule(found, layout, scaling, False, len(np.unique(examples.user)))
-        tables = count_all(events_of(clicks), settings, 0.0, items)
+        tables = count(EventCounts(events_of(clicks)), settings, 0.0, items)
         show(len(turns) + 3)
     return Fitted(settings, tables, rule, (), {}, None, 0, dense)
 
@@ -497,7 +506,7 @@ def _random_block(
     most_rows: int = MOST_ROWS,
 ) -> Block:  # fmt: skip
     train = turn.train
-    tables = count_all(events_of(train), settings, 0.0, dense.items)
+    tables = count(EventCounts(events_of(train)), settings, 0.0, dense.items)
     moments = some_of(turn.moments, max(most_rows // n_turns // max(len(tables.head), 1), FEWEST))
     people = people_of(train, train.sequence, moments.histories)
     asked = ask(tables, train.sequence, moments.histories, dense, people, n_threads=n_threads)
@@ -561,11 +570,13 @@ def private(clicks: Clicks, fitted: Fitted, fewest: int = 5) -> Fitted:
         events = events._replace(age=np.asarray(events.age + shift, np.float64))
     asked_of = fitted.dense.items if fitted.dense.models else None
     members = tuple(name for name in settings.members if name != "SessionKNN")
-    tables = count(events, settings._replace(members=members), math.exp(fitted.tables.outside), None, asked_of)
-    apart = enough_users(events, fewest)
-    tables = tables._replace(**{name: only(getattr(tables, name), apart) for name in COUNTS})
+    counted = settings._replace(members=members)
+    tables = count(EventCounts(events), counted, math.exp(fitted.tables.outside), asked_of)
+    apart = pairs_of_many(events, fewest, both=True)
+    kept: dict[str, Any] = {name: only(getattr(tables, name), apart) for name in COUNTS}
+    tables = tables._replace(**kept)
     rows = [window for window in fitted.windows if window.n >= fewest]
-    scales = tuple(scale and trimmed(scale, fewest) for scale in fitted.dense.scales)
+    scales = tuple(scale and averaged(scale, fewest) for scale in fitted.dense.scales)
     return fitted._replace(
         settings=settings._replace(members=members), tables=tables, windows=tuple(rows),
         dense=fitted.dense._replace(scales=scales),

@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from typing import NamedTuple
 
 import numpy as np
@@ -72,6 +73,26 @@ def cuts_in_time(clicks: Clicks, refresh: int | None, most: int = MOST_CUTS) -> 
     times = clicks.times.view(np.int64)  # type: ignore[union-attr]
     begin, end = int(times.min()), int(times.max()) + 1
     length = length_of_refresh(clicks) if refresh is None else refresh
+    found = []
+    for cut in cut_times(begin, end, length, most):
+        before, inside = times < cut, (times >= cut) & (times < cut + length)
+        if before.any() and inside.any():
+            found.append(Cut(before, inside, hours_back(cut, end), label_of(cut)))
+    return found
+
+
+def hours_back(cut: int, end: int) -> float:
+    """Return the hours from a cut to the last click of a log that ends right after it."""
+    return (end - 1 - cut) / MICROSECONDS_PER_HOUR
+
+
+def label_of(cut: int) -> str:
+    """Return the time of a cut as windows are labelled."""
+    return str(np.datetime64(cut, "us"))[:16]
+
+
+def cut_times(begin: int, end: int, length: int, most: int) -> list[int]:
+    """Return where windows of that length begin in a log from ``begin`` to before ``end``, the earliest first."""
     if length >= end - begin:
         raise InputError(
             f"refresh={duration_text(length)!r} is longer than the log, which covers "
@@ -84,15 +105,7 @@ def cuts_in_time(clicks: Clicks, refresh: int | None, most: int = MOST_CUTS) -> 
     if len(backs) == most > LATEST and most * length < SPREAD_OVER:  # the latest, and others over the day before
         spread = np.linspace(backs[LATEST - 1], min(room, SPREAD_OVER), most - LATEST + 1)[1:]
         backs = [*backs[:LATEST], *(int(back) for back in spread)]
-    found = []
-    for back in backs[::-1]:
-        cut = end - length - back
-        before, inside = times < cut, (times >= cut) & (times < cut + length)
-        if before.any() and inside.any():
-            found.append(
-                Cut(before, inside, (end - 1 - cut) / MICROSECONDS_PER_HOUR, str(np.datetime64(cut, "us"))[:16])
-            )
-    return found
+    return [end - length - back for back in backs[::-1]]
 
 
 def cuts_between_users(clicks: Clicks, most: int = MOST_CUTS) -> list[Cut]:
@@ -123,32 +136,44 @@ def n_eligible(clicks: Clicks, cut: Cut, h: int, repeats: bool) -> int:
 
 
 def moments_in(
-    clicks: Clicks, cut: Cut, h: int, budget: int, seed: int, repeats: bool, exactly: bool = True
-) -> Moments:
+    clicks: Clicks, cut: Cut, h: int, budget: int, seed: int, repeats: bool, exactly: bool = True,
+    n_users: int | None = None,
+) -> Moments:  # fmt: skip
     """Return a random point of each user with at least ``h`` new clicks inside, and the h that followed.
 
-    Where that gives fewer moments than the budget, users give up to four; where it gives more, some are left out at
-    random. Unless ``exactly``, users with fewer than h clicks give what they have.
+    Where that gives fewer moments than the budget, users give up to four; where it gives more, some users are left
+    out at random. Unless ``exactly``, users with fewer than h clicks give what they have. Everything that is random
+    is a hash of the seed, the user's id and the time of the click, so that no other user has a part in it:
+    ``clicks`` may be those of some users, if ``n_users`` is the number of all that are eligible and those with
+    the smallest `user_hash` are among them.
     """
     first = np.ones(len(clicks.sequence), np.bool_) if repeats else _first_clicks(clicks)
     place = np.flatnonzero(first & cut.inside)
     owner = owners(clicks.starts)[place]
     users, begin, n_new = np.unique(owner, return_index=True, return_counts=True)
-    least = h if exactly else 1
-    eligible = n_new >= least
+    eligible = n_new >= (h if exactly else 1)
     users, begin, n_new = users[eligible], begin[eligible], n_new[eligible]
-    turns = 1 if not len(users) else int(np.clip(budget // len(users), 1, 4))
-    chosen: list[Ints] = []
-    for turn in range(turns):
-        u = _uniform(users, seed, h, turn)
-        at = np.floor(u * (np.maximum(n_new - h, 0) + 1)).astype(np.int64)
-        chosen.append(np.stack([users, begin + at, np.minimum(n_new - at, h)], axis=1))
-    points = np.concatenate(chosen) if chosen else np.zeros((0, 3), np.int64)
-    points = np.unique(points, axis=0)
-    if len(points) > budget:
-        order = np.argsort(_uniform(points[:, 0], seed, h, points[:, 1] + 17), kind="stable")[:budget]
-        points = points[np.sort(order)]
-    user, at, g = points.T if len(points) else np.zeros((3, 0), np.int64)
+    keys = user_hash(clicks.users[users], seed)
+    turns = int(np.clip(budget // max(len(users) if n_users is None else n_users, 1), 1, 4))
+    if len(users) > budget:
+        chosen = np.sort(np.argsort(keys, kind="stable")[:budget])
+        users, begin, n_new, keys = users[chosen], begin[chosen], n_new[chosen], keys[chosen]
+    # The points of each user, and their hashes; those with the smallest are taken.
+    n_points = np.maximum(n_new - h, 0) + 1
+    of = np.repeat(np.arange(len(users)), n_points)
+    at = np.arange(len(of)) - np.repeat(np.cumsum(n_points) - n_points, n_points)
+    points = begin[of] + at
+    when = np.zeros(len(points), np.int64)
+    if clicks.times is not None:
+        when = clicks.times.view(np.int64)[place[points]]
+    hashes = xxhash64(at, xxhash64(when, keys[of] + np.int64(h)))
+    order = np.lexsort((hashes, of))
+    rank = np.arange(len(of)) - np.repeat(np.cumsum(n_points) - n_points, n_points)
+    kept = np.sort(order[rank < turns])
+    if len(kept) > budget:
+        kept = np.sort(kept[np.argsort(hashes[kept], kind="stable")[:budget]])
+    user, at = users[of[kept]], points[kept]
+    g = np.minimum((begin + n_new)[of[kept]] - at, h)
     target_start = np.concatenate(([0], np.cumsum(g))).astype(np.int64)
     takes = np.arange(target_start[-1]) + np.repeat(at - target_start[:-1], g)
     targets = clicks.sequence[place[takes]].astype(np.int32)
@@ -159,6 +184,44 @@ def moments_in(
         again[seen_at] = False
         targets[again] = -1
     return Moments(histories_until(clicks, place[at], user), targets, target_start, user)
+
+
+def user_hash(users: NDArray[np.generic], seed: int) -> Ints:
+    """Return a hash of each user's id: Spark's ``xxhash64(seed, id)``, of text the first digits of its md5.
+
+    >>> user_hash(np.array([7, 8]), 0).tolist() == user_hash(np.array([8, 7]), 0).tolist()[::-1]
+    True
+    """
+    if users.dtype.kind not in "iu":
+        digests = [hashlib.md5(str(user).encode(errors="surrogatepass")) for user in users.tolist()]
+        users = np.array([int(digest.hexdigest()[:15], 16) for digest in digests], np.int64)
+    return xxhash64(users.astype(np.int64), xxhash64(np.array([seed]), np.int64(42)))
+
+
+def xxhash64(values: Ints, seed: Ints | np.int64) -> Ints:
+    """Return the 64-bit xxHash of whole numbers as Spark computes it, with a seed for all or for each.
+
+    >>> xxhash64(np.array([0, 1]), np.int64(42)).tolist()
+    [-5252525462095825812, -7001672635703045582]
+    """
+    p1, p2, p3, p4, p5 = (
+        np.uint64(prime)
+        for prime in (
+            0x9E3779B185EBCA87, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0x85EBCA77C2B2AE63, 0x27D4EB2F165667C5
+        )
+    )  # fmt: skip
+
+    def turned(value: NDArray[np.uint64], bits: int) -> NDArray[np.uint64]:
+        return (value << np.uint64(bits)) | (value >> np.uint64(64 - bits))
+
+    with np.errstate(over="ignore"):
+        z = np.asarray(seed, np.int64).astype(np.uint64) + p5 + np.uint64(8)
+        z = z ^ (turned(np.asarray(values, np.int64).astype(np.uint64) * p2, 31) * p1)
+        z = turned(z, 27) * p1 + p4
+        z = (z ^ (z >> np.uint64(33))) * p2
+        z = (z ^ (z >> np.uint64(29))) * p3
+        z = z ^ (z >> np.uint64(32))
+    return z.astype(np.int64)
 
 
 def histories_until(clicks: Clicks, place: Ints, user: Ints) -> Ints:

@@ -207,7 +207,7 @@ class BlendPredictor(Answers):
         elif k + longest > len(head) - 10:
             head = head_of(fit.tables, k + longest)
         if items is not None and dense is None:
-            head = np.union1d(head, np.flatnonzero(allowed & fit.tables.known)).astype(np.int32)
+            head = np.union1d(head, head_of(fit.tables, k + longest, allowed)).astype(np.int32)
         rank = self.once("order", lambda: id_ranks(self.clicks.items))
         out_item, out_probability = np.full((n, k), -1, np.int64), np.zeros((n, k))
         out_outside = np.zeros(n)

@@ -11,6 +11,7 @@ import typer
 
 from bmcd import __version__
 from bmcd.cli.backtest import backtest
+from bmcd.cli.card import card
 from bmcd.cli.clusters import clusters
 from bmcd.cli.compare import compare
 from bmcd.cli.demo import demo
@@ -23,6 +24,7 @@ from bmcd.cli.quiet import with_quiet
 from bmcd.cli.recommend import recommend
 from bmcd.cli.report import report
 from bmcd.cli.serve import serve
+from bmcd.cli.similar import similar
 from bmcd.cli.simulate import simulate
 from bmcd.cli.split import split
 
@@ -60,8 +62,10 @@ for command, example in (
     (backtest, "bmcd backtest clicks.csv --window 1d --cuts 5 -k 10 --horizon 1 -o backtest.csv"),
     (compare, "bmcd compare comparison.toml -o comparison"),
     (report, "bmcd report model.bmcd --test test.csv -o report.html"),
+    (card, "bmcd card model.bmcd -o card.md"),
     (clusters, "bmcd clusters model.bmcd"),
     (explain, "bmcd explain model.bmcd ann A13"),
+    (similar, "bmcd similar model.bmcd A13 -k 5"),
     (serve, "bmcd serve model.bmcd --port 8000"),
     (doctor, "bmcd doctor"),
 ):

@@ -18,10 +18,11 @@ from bmcd.cli.output import bytes_in_words, file_size
 from bmcd.errors import FitWarning, StoreError
 
 NEEDED = (
-    "arviz-base", "arviz-stats", "matplotlib", "narwhals", "numba", "numpy", "pandas", "pyarrow", "rich",
-    "safetensors", "scikit-learn", "scipy", "threadpoolctl", "typer",
+    "narwhals", "numba", "numpy", "pandas", "pyarrow", "rich", "safetensors", "scipy", "threadpoolctl", "typer",
 )  # fmt: skip
 EXTRA = {
+    "matplotlib": "figures and the report",
+    "arviz-base": "to_arviz",
     "polars": "answers in polars frames",
     "implicit": "ALS",
     "pyspark": "SparkALS",

@@ -38,7 +38,7 @@ from bmcd.clicks.log import Clicks
 from bmcd.errors import ConfigError
 from bmcd.evaluation.compare import Comparison, compare
 from bmcd.evaluation.comparison_folder import config_of
-from bmcd.system.files import write_file, write_json
+from bmcd.system.files import open_replacement, write_csv, write_file, write_json
 
 COMPARE_KEYS = ("horizon", "against", "level", "resamples", "n_popular")
 KEYS = ("k", "seed", *COMPARE_KEYS, "data", "tuning", "models")
@@ -104,7 +104,8 @@ def run_config(
         }
         write_json(folder / "config.json", made, indent=2)
         for name, table in tables.items():
-            write_file(folder / f"tuning_{name}.csv", table.to_csv(index=False).encode())
+            with open_replacement(folder / f"tuning_{name}.csv") as file:
+                write_csv(file, table)
         if path.resolve() != (folder / path.name).resolve():
             write_file(folder / f"compare{path.suffix}", path.read_bytes())
     return comparison
@@ -167,12 +168,14 @@ def load_data(data: Mapping[str, Any], seed: int, folder: Path) -> tuple[Clicks,
 
 def _model_class(name: str, entry: Mapping[str, Any]) -> Any:
     from bmcd import baselines
+    from bmcd.blend.blend import Blend
     from bmcd.models.bmcd import BMCD
     from bmcd.models.tastes import Tastes
 
     known = {
         "BMCD": BMCD,
         "Tastes": Tastes,
+        "Blend": Blend,
         **{rival: getattr(baselines, rival) for rival in baselines.__all__ if rival != "Baseline"},
     }
     wanted = entry.get("class", name)

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from bmcd.cli.output import check_output, console, file_size, print_json, rows_of, say, write_frame
-from bmcd.errors import OutputError
+from bmcd.errors import MissingPackageError, OutputError
+from bmcd.system.packages import import_optional
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -38,7 +39,7 @@ def demo(
 
     The data come with the package. Each later visit is stopped at a random moment; the table shows how often the
     recommendations hit the next clicks, beside the predicted share and four baselines. It ends with a report in one
-    HTML file. It takes about a minute the first time, when code is compiled.
+    HTML file, if the extra [report] is installed. It takes about a minute the first time, when code is compiled.
     """
     began = time.monotonic()
     try:
@@ -47,6 +48,11 @@ def demo(
         raise OutputError(f"{folder}: cannot be made: {error.strerror or error}.") from error
     files = {what: folder / name for what, name in FILES.items()}
     targets = {what: check_output(path, (path.suffix,)) for what, path in files.items()}
+    no_report = ""
+    try:
+        import_optional("matplotlib", needed_by="the report", extra="report")
+    except MissingPackageError as error:
+        no_report = str(error)
     import bmcd
     from bmcd.cli.recommend import recommendation_table
     from bmcd.evaluation.compare import compare
@@ -76,12 +82,16 @@ def demo(
     found = blend.recommend_for(histories, K, n_threads=threads, progress=False)
     blend.save(targets["model"])
     write_frame(found, targets["recommendations"])
-    tell("\nWriting the report ...")
-    bmcd.report(
-        blend, earlier, test, targets["report"], histories=histories, k=REPORTED, seed=seed, data="eshop",
-        title="A shop's visits: what is recommended, and how good it is",
-        rivals={name: getattr(bmcd.baselines, name)() for name in REPORTED_BASELINES},
-    )  # fmt: skip
+    if no_report:
+        tell(f"\nWithout the report: {no_report}", style="bold")
+        del files["report"]
+    else:
+        tell("\nWriting the report ...")
+        bmcd.report(
+            blend, earlier, test, targets["report"], histories=histories, k=REPORTED, seed=seed, data="eshop",
+            title="A shop's visits: what is recommended, and how good it is",
+            rivals={name: getattr(bmcd.baselines, name)() for name in REPORTED_BASELINES},
+        )  # fmt: skip
     seconds = time.monotonic() - began
     if as_json:
         facts: dict[str, Any] = {
@@ -100,7 +110,8 @@ def demo(
     say(f"This took {seconds:.0f} s.\n")
     for what, path in files.items():
         say(f"{what + ':':17}{path} ({file_size(path)})")
-    say(f"\nThe report for editors is {files['report'].resolve()}: open it in a browser.", style="bold")
+    if not no_report:
+        say(f"\nThe report for editors is {files['report'].resolve()}: open it in a browser.", style="bold")
     say("\nTry next:", style="bold")
     clicked = ",".join(some.items[some.sequence[: some.starts[1]]].tolist())
     say(f"  bmcd recommend {files['model']} -k 10 --horizon 1 --users {earlier.users[0]}")

@@ -24,6 +24,7 @@ from bmcd.cli.fitted import (
     set_aside,
     tell_fitted,
 )
+from bmcd.cli.growing import latest
 from bmcd.cli.log_files import (
     DATA,
     USUAL,
@@ -70,8 +71,26 @@ def fit(
     title_item_column: Annotated[
         str | None, typer.Option(rich_help_panel=DATA, help="The column of items in the file with the titles.")
     ] = None,
+    items: Annotated[
+        Path | None,
+        typer.Option(
+            rich_help_panel=DATA,
+            help="A file about the items: item, and columns of groups (section, genre), link, image, date.",
+        ),
+    ] = None,
+    groups: Annotated[
+        str | None,
+        typer.Option(rich_help_panel=DATA, help="The columns of --items with the groups, such as section,source."),
+    ] = None,
     layout: Layout = USUAL,
     text_ids: TextIds = False,
+    last: Annotated[
+        str | None,
+        typer.Option(
+            rich_help_panel=DATA,
+            help="Fit to the last hours or days of the log, such as 72h or 90d, back from its last click.",
+        ),
+    ] = None,
     most_clicked: MostClicked = None,
     at_least: AtLeast = None,
     model: Annotated[
@@ -235,7 +254,8 @@ def fit(
         raise typer.BadParameter(f"--max-time must be more than 0 seconds, not {max_time:g}.")
     counted = None if count_k is None else _whole_numbers(count_k)
     before = _earlier_model(start, model, parts)
-    inputs = [Path(clicks), titles, before]
+    # A blend takes the place of the one it began with; a sampled model may resume, and needs what it began with.
+    inputs = [Path(clicks), titles, items, None if model is ModelName.blend else before]
     target = check_output(output, MODELS, but_not=inputs)
     kept = target.with_name(target.name + ".checkpoint")
     if checkpoint is not None and model is ModelName.blend and checkpoint.is_dir():
@@ -243,17 +263,28 @@ def fit(
     elif checkpoint is not None:
         kept = check_output(checkpoint, (checkpoint.suffix.lower(),), [*inputs, output])
 
+    import numpy as np
+
     import bmcd
+    from bmcd.clicks.ids import id_ranks
     from bmcd.clicks.times import read_duration
 
-    if refresh is not None:
-        read_duration(refresh, "refresh")
+    for duration, name in ((refresh, "refresh"), (last, "last")):
+        if duration is not None:
+            try:
+                read_duration(duration, "--" + name)
+            except InputError as error:
+                raise typer.BadParameter(str(error)) from error
     own: dict[str, Any] = {"title_column": title_column} if titles is None else {"title": title_column}
-    data = narrowed(
-        _read(clicks, layout, titles, **own, title_item=title_item_column, text_ids=text_ids),
-        most_clicked,
-        at_least,
-    )
+    if items is not None:
+        own |= {"items": items, "groups": None if groups is None else [one.strip() for one in groups.split(",")]}
+    earlier = None if before is None else _loaded(before, model)
+    data = _read(clicks, layout, titles, **own, title_item=title_item_column, text_ids=text_ids)
+    if last is not None or isinstance(earlier, bmcd.Blend):
+        data = latest(data, clicks, last, earlier, before)
+    data = narrowed(data, most_clicked, at_least)
+    if no_clicks:  # the order in which items were first clicked begins with the clicks of the first user
+        data = data.of_items(np.argsort(id_ranks(data.items)))
     if not as_json:
         say(f"{clicks}:", style="bold")
         say(data.summary())
@@ -270,8 +301,8 @@ def fit(
         run["checkpoint"] = kept
         if most is not None:
             run["max_users"] = most
-        if before is not None:
-            run["start"] = _loaded(before, model)
+        if earlier is not None:
+            run["start"] = earlier
         chosen: dict[str, Any] | None = None
         given: dict[str, Any] = {"n_tastes": n_tastes, "n_clusters": candidates, "distance": distance.value}
         given |= {"rank_scale": rank_scale.value}

@@ -19,6 +19,7 @@ class SimulatedModel(StrEnum):
     bmcd = "bmcd"
     tastes = "tastes"
     sessions = "sessions"
+    log = "log"
 
 
 class PartName(StrEnum):

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import os
-import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -14,7 +12,7 @@ from typing import IO, TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
-from bmcd.system.files import check_writable, json_ready, open_replacement
+from bmcd.system.files import check_writable, json_ready, open_replacement, write_csv
 from bmcd.system.text import plain
 
 if TYPE_CHECKING:
@@ -29,7 +27,6 @@ __all__ = [
     "complain",
     "console",
     "file_size",
-    "is_formula",
     "open_table",
     "plain",
     "print_json",
@@ -39,9 +36,6 @@ __all__ = [
     "write_frames",
 ]
 
-# What spreadsheets run as a formula. Plain numbers are none.
-_FORMULA = re.compile(r"[\s\0]*[=+\-@\uff1d\uff0b\uff0d\uff20]|[\t\r\n]")
-_NUMBER = re.compile(r"[+-]?\d+([.,]\d+)?(e[+-]?\d+)?", re.IGNORECASE)
 TABLES = (".csv", ".parquet", ".json")
 MODELS = (".bmcd",)
 RawCells = Annotated[
@@ -144,14 +138,7 @@ class _Csv:
         self.file, self.raw, self.is_first = file, raw, True
 
     def write(self, table: Any) -> None:
-        quoting = csv.QUOTE_MINIMAL
-        for name in table.select_dtypes(exclude="number").columns:
-            texts = [value for value in table[name].unique() if isinstance(value, str)]
-            if not self.raw and (safe := {text: f"'{text}" for text in texts if is_formula(text)}):
-                table[name] = [safe.get(value, value) for value in table[name]]
-            if any("\r" in text for text in texts):  # which Python before 3.13 does not quote by itself
-                quoting = csv.QUOTE_NONNUMERIC
-        table.to_csv(self.file, index=False, header=self.is_first, lineterminator="\n", quoting=quoting)
+        write_csv(self.file, table, raw=self.raw, header=self.is_first)
         self.is_first = False
 
     def close(self) -> None:
@@ -192,15 +179,6 @@ class _Parquet:
 
 
 _SINKS: dict[str, Any] = {".json": _Json, ".parquet": _Parquet}
-
-
-def is_formula(text: str) -> bool:
-    """Return whether a spreadsheet would run a cell with this text.
-
-    >>> [is_formula(text) for text in ("=1+1", " @SUM(A1)", "-5", "+48 123", "A-1")]
-    [True, True, False, True, False]
-    """
-    return _FORMULA.match(text) is not None and _NUMBER.fullmatch(text) is None
 
 
 def rows_of(frame: Any) -> list[dict[str, Any]]:

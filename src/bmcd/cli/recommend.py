@@ -16,7 +16,18 @@ from bmcd.cli.log_files import (
     Layout,
     with_layout,
 )
-from bmcd.cli.options import Horizon
+from bmcd.cli.options import (
+    AtLeastGroups,
+    AtMost,
+    Group,
+    Horizon,
+    Never,
+    Only,
+    Shares,
+    Worth,
+    filters,
+    list_rules,
+)
 from bmcd.cli.output import TABLES, RawCells, check_output, console, open_table, plain, print_json, rows_of, say
 from bmcd.cli.parts import fingerprint, write_in_parts
 from bmcd.errors import InputError
@@ -53,6 +64,13 @@ def recommend(
     min_probability: Annotated[
         float | None, typer.Option(min=0.0, max=1.0, help="Leave out what is less probable.")
     ] = None,
+    only: Only = None,
+    never: Never = None,
+    group: Group = None,
+    at_most: AtMost = None,
+    at_least_groups: AtLeastGroups = None,
+    share: Shares = None,
+    worth: Worth = 0.0,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Write a .csv, .parquet or .json file instead.")
     ] = None,
@@ -92,6 +110,11 @@ def recommend(
     wanted = None if items_file is None else ids_of_file(items_file, "item", layout)
     items = None if wanted is None else own_ids(wanted, known.items, "item", hint)
     options: dict[str, Any] = {"items": items, "min_probability": min_probability, "n_threads": threads}
+    rules = list_rules(group, at_most, at_least_groups, share, worth)
+    for name, given in (("only", only), ("never", never)):
+        options |= {} if given is None else {name: filters(given, f"--{name}", known.items_table)}
+    options |= {} if rules is None else {"rules": rules}
+    reports: list[dict[str, Any]] = []
     options |= {} if horizon is None else {"horizon": horizon}
     options |= {} if max_draws is None else {"max_draws": max_draws or None}
     printed = target is None and not as_json
@@ -103,7 +126,9 @@ def recommend(
         asked = list(people)
 
         def some(first: int, last: int, **more: Any) -> Any:
-            return fitted.recommend_for(strangers.of_users(range(first, last)), k, **options, **more)
+            return _noted(
+                fitted.recommend_for(strangers.of_users(range(first, last)), k, **options, **more), reports
+            )
 
     else:
         texts = ids_of_file(users_file, "user", layout) if users_file else None if users is None else ids_in(users)
@@ -112,32 +137,67 @@ def recommend(
         asked = asked[: len(asked) - n_more]
 
         def some(first: int, last: int, **more: Any) -> Any:
-            return fitted.recommend(k, asked[first:last], **options, **more)
+            return _noted(fitted.recommend(k, asked[first:last], **options, **more), reports)
 
     if target is not None:
-        told = {name: value for name, value in options.items() if name != "n_threads"}
+        told = {name: value for name, value in options.items() if name not in ("n_threads", "rules")}
+        told |= {} if rules is None else {"rules": rules.to_dict()}
         of = {"version": bmcd.__version__, "k": k, "users": asked, "chunk": CHUNK, **told}
         of |= {} if histories is None else {"histories": strangers.fingerprint()}
         n_rows, n_found = _write_chunks(target, some, asked, known, lambda: fingerprint(model, of), raw)
         if as_json:
             facts = {"model": model, "k": k, "n_users": len(asked), "n_rows": n_rows, "file": output}
-            print_json({**facts, "n_users_of_earlier_run": n_found})
+            print_json({**facts, "n_users_of_earlier_run": n_found, **_price(reports)})
         else:
             earlier = f" ({n_found:,} of them by the run before)" if n_found else ""
             say(f"{n_rows:,} recommendations for {len(asked):,} users{earlier}: {output}")
+            _say_price(reports)
         return
     found = some(0, len(asked))
     rows_found = rows_of(found)
     if as_json:
         facts = {"model": model, "k": k, "n_users": len(asked), "n_rows": len(found), "file": None}
-        print_json({**facts, "recommendations": rows_found})
+        print_json({**facts, **_price(reports), "recommendations": rows_found})
     else:
-        say(f"Probability of being among the user's next {horizon or k} (± standard error, in points):")
+        sampled = any(row["mcse"] for row in rows_found)
+        error = " (± standard error, in points)" if sampled else ""
+        say(f"Probability of being among the user's next {horizon or k} clicks{error}:")
         console().print(recommendation_table(rows_found))
+        _say_price(reports)
         if empty := len(asked) - sum(1 for _ in groupby(rows_found, key=lambda row: row["user"])):
             say(f"For {empty:,} users there is nothing to recommend that is probable enough and not yet clicked.")
         if n_more:
             say(f"... and {n_more:,} more users: see them with --users, --show or -o recommendations.csv")
+
+
+def _noted(frame: Any, reports: list[dict[str, Any]]) -> Any:
+    """Return the frame, and keep what rules did to its lists."""
+    if found := getattr(frame, "attrs", {}).get("rules"):
+        reports.append(found)
+        frame.attrs = {}
+    return frame
+
+
+def _price(reports: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return what rules did to all lists of this run, for JSON."""
+    if not reports:
+        return {}
+    from bmcd.prediction.rules import RulesReport, joined
+
+    parts = [RulesReport(**{name: one[name] for name in RulesReport._fields}) for one in reports]
+    return {"rules": joined(parts).to_dict()}
+
+
+def _say_price(reports: list[dict[str, Any]]) -> None:
+    if not (found := _price(reports).get("rules")):
+        return
+    share = f" ({found['price'] / found['plain']:.2%})" if found["plain"] else ""
+    say(
+        f"Rules: {found['n_groups']:.2f} groups in a list; price {found['price']:,.2f} of {found['plain']:,.2f} "
+        f"expected hits{share}, {found['n_changed']:,} of {found['n_users']:,} lists changed."
+    )
+    if found["n_unkept"]:
+        say(f"{found['n_unkept']:,} users have too few items left to keep the rules: kept as far as possible.")
 
 
 def _write_chunks(
@@ -209,9 +269,9 @@ def recommendation_table(rows: list[dict[str, Any]]) -> Table:
 
 
 def probability_text(probability: float, mcse: float | None) -> str:
-    """A probability and its Monte Carlo standard error, if it has one.
+    """A probability and its Monte Carlo standard error, if it has one; that of a Blend is 0.
 
-    >>> probability_text(0.4321, 0.004)
-    '43.2% ± 0.4'
+    >>> probability_text(0.4321, 0.004), probability_text(0.4321, 0.0)
+    ('43.2% ± 0.4', '43.2%')
     """
-    return f"{probability:.1%}" + ("" if mcse is None else f" ± {100 * mcse:.1f}")
+    return f"{probability:.1%}" + (f" ± {100 * mcse:.1f}" if mcse else "")

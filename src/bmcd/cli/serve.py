@@ -37,6 +37,10 @@ def serve(
     model: Annotated[Path, typer.Argument(help="A model file, written by bmcd fit.")],
     host: Annotated[str, typer.Option(help="Listen on this address; 0.0.0.0 is for all.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one.")] = 8000,
+    watch: Annotated[
+        bool,
+        typer.Option("--watch", help="Load the file again whenever it changes; a bad file keeps the old model."),
+    ] = False,
     key_file: Annotated[
         Path | None,
         typer.Option(help=f"A file with the key that callers must send; by default the variable {KEY}, if set."),
@@ -87,7 +91,9 @@ def serve(
 ) -> None:
     """Serve a model over HTTP: POST /v1/recommend for machines, a page for editors at /, the addresses at /docs.
 
-    SIGHUP or POST /v1/reload loads the file again, and keeps the old model if that fails. docs/serving.md has more.
+    SIGHUP, POST /v1/reload or, with --watch, a change of the file loads it again; the old model stays if that
+    fails.
+    docs/serving.md has more.
     """
     with _hangup_noted() as reload_wanted:
         import_optional("fastapi", needed_by="bmcd serve", extra="serve")
@@ -111,6 +117,7 @@ def serve(
             model,
             host=host,
             port=port,
+            watch=watch,
             key=_key(key_file),
             no_key=no_key,
             connections=max_connections,

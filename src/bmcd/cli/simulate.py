@@ -19,6 +19,13 @@ if TYPE_CHECKING:
 PAPER_ITEMS = 50
 # Users whose clicks are in memory as a frame at a time.
 CHUNK = 50_000
+# The options that each model takes, besides users, items and seed.
+TAKES = {
+    SimulatedModel.bmcd: ("clusters", "alpha", "mean_clicks", "truth"),
+    SimulatedModel.tastes: ("tastes", "alpha", "mean_clicks", "truth"),
+    SimulatedModel.sessions: ("days", "mean_clicks", "follow", "repeats", "drift"),
+    SimulatedModel.log: ("days", "mean_clicks"),
+}
 
 
 def simulate(
@@ -30,8 +37,8 @@ def simulate(
     model: Annotated[
         SimulatedModel,
         typer.Option(
-            help="bmcd: one cluster a user, as in the paper's study; tastes: several tastes; sessions: clicks in "
-            "order, with times."
+            help="bmcd: one cluster per user, as in the paper's study; tastes: several tastes; sessions: clicks in "
+            "order, with times; log: a large log with times and items that come and go."
         ),
     ] = SimulatedModel.bmcd,
     tastes: Annotated[
@@ -56,9 +63,13 @@ def simulate(
     ] = None,
     mean_clicks: Annotated[
         float | None,
-        typer.Option(help="Mean number of clicks of a user, about. By default 5; tastes: 10; of a session: 6."),
+        typer.Option(
+            help="Mean number of clicks of a user, about. By default 5; tastes: 10; log: 20; of a session: 6."
+        ),
     ] = None,
-    days: Annotated[int | None, typer.Option(min=1, help="How many days (--model sessions). By default 7.")] = None,
+    days: Annotated[
+        int | None, typer.Option(min=1, help="How many days. By default 7 (--model sessions) or 30 (--model log).")
+    ] = None,
     follow: Annotated[
         float | None,
         typer.Option(
@@ -88,30 +99,39 @@ def simulate(
 
     As in the paper's study each user has a ranking of all items, drawn around the consensus of a cluster, and
     clicks the best of it. With --model tastes a user has several tastes, and there may be millions of users. With
-    --model sessions clicks have times: a click follows from the one before it, or repeats an earlier one, or goes to
-    what is popular on that day.
+    --model sessions clicks have times: a click follows from the one before it, or repeats an earlier one, or goes
+    to what is popular on that day. With --model log the log may be of any size: it is written hour by hour.
     """
-    given = {"alpha": alpha, "mean_clicks": mean_clicks}
-    options: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
-    ordered = {"n_days": days, "follow": follow, "repeats": repeats, "drift": drift}
-    ordered = {name: value for name, value in ordered.items() if value is not None}
+    given = {
+        "tastes": tastes, "clusters": clusters, "alpha": alpha, "truth": truth, "days": days, "follow": follow,
+        "repeats": repeats, "drift": drift, "mean_clicks": mean_clicks,
+    }  # fmt: skip
+    if wrong := [name for name, value in given.items() if value is not None and name not in TAKES[model]]:
+        raise typer.BadParameter(f"--model {model.value} does not take --{', --'.join(wrong)}.")
+    options: dict[str, Any] = {
+        name: given[name]
+        for name in ("alpha", "mean_clicks", "follow", "repeats", "drift")
+        if given[name] is not None
+    }
     if model is SimulatedModel.sessions:
-        others = {"--tastes": tastes, "--clusters": clusters, "--alpha": alpha, "--truth": truth}
-        if wrong := [name for name, value in others.items() if value is not None]:
-            raise typer.BadParameter(f"--model sessions has no {', '.join(wrong)}.")
-        _simulate_sessions(users, items, {**options, **ordered}, seed, output, as_json)
+        _simulate_sessions(
+            users, items, options | ({} if days is None else {"n_days": days}), seed, output, as_json
+        )
         return
-    if ordered:
-        names = ", ".join(f"--{name.removeprefix('n_')}" for name in ordered)
-        raise typer.BadParameter(f"{names} is for --model sessions.")
-    if model is SimulatedModel.bmcd and tastes is not None:
-        raise typer.BadParameter("--tastes is for --model tastes.")
-    if model is SimulatedModel.tastes and clusters is not None:
-        raise typer.BadParameter("--clusters is for --model bmcd; --model tastes has --tastes.")
     target = check_output(output, TABLES)
     true_target = None if truth is None else check_output(truth, TABLES, but_not=[output])
     import bmcd
 
+    if model is SimulatedModel.log:
+        n_days, per_user = 30 if days is None else days, 20.0 if mean_clicks is None else mean_clicks
+        n_clicks = _write_log(target, users, items, per_user, n_days, seed)
+        if as_json:
+            sizes = {"n_users": users, "n_items": items, "n_clicks": n_clicks, "days": n_days}
+            print_json({"clicks": output, **sizes, "mean_clicks": per_user, "seed": seed})
+        else:
+            say(f"Simulated {n_clicks:,} clicks in {n_days} days, seed {seed}: {output}")
+            say(f"Next:   bmcd fit {output} -o model.bmcd --refresh 1h --last 72h")
+        return
     found: Simulation | TasteSimulation
     if model is SimulatedModel.tastes:
         what, options["n_tastes"] = "tastes", 40 if tastes is None else tastes
@@ -176,6 +196,26 @@ def _write_clicks(clicks: Clicks, target: Path) -> None:
             last = min(first + CHUNK, clicks.n_users)
             write(clicks.of_users(range(first, last)).to_frame())
             show(last)
+
+
+def _write_log(target: Path, users: int, items: int, mean_clicks: float, days: int, seed: int) -> int:
+    """Write a log of clicks with times, a day at a time; return the number of clicks."""
+    import numpy as np
+    import pandas as pd
+
+    from bmcd.simulation import simulate_log
+
+    n, parts = 0, []
+    hours = simulate_log(users, items, mean_clicks=mean_clicks, days=days, seed=seed)
+    with open_table(target, raw=True) as write, counting(None, "hours", 24 * days) as show:
+        for hour, rows in enumerate(hours, 1):
+            parts.append(rows)
+            if hour % 24 == 0:
+                day = {name: np.concatenate([part[name] for part in parts]) for name in rows}
+                write(pd.DataFrame(day))
+                n, parts = n + len(day["item"]), []
+                show(hour)
+    return n
 
 
 def _truth(found: Simulation) -> Any:

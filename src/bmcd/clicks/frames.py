@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from typing import Any, Literal
 
 import numpy as np
@@ -13,6 +14,19 @@ from bmcd.errors import ClicksError
 from bmcd.system.text import listed, shown
 
 Library = Literal["pandas", "polars", "pyarrow"]
+
+
+def collected(frame: Any, names: Iterable[str | None]) -> Any:
+    """Return some columns of a lazy frame as a frame, and any other frame as it is.
+
+    A lazy frame must be collected once for all columns: each time its rows may come in another order.
+    """
+    import narwhals as nw
+
+    table, have = _table(frame)
+    if not isinstance(table, nw.LazyFrame):
+        return frame
+    return table.select([name for name in dict.fromkeys(names) if name in have]).collect().to_native()
 
 
 def column_of(frame: Any, name: str) -> Any:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+import sys
 import unicodedata
 from collections.abc import Iterable, Mapping
+from functools import cache
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -18,8 +20,8 @@ from bmcd.system.text import listed, shown
 Missing = Literal["error", "drop"]
 # Only these are turned into numbers: writing the number down gives the very same text again.
 WHOLE = re.compile(r"0|-?[1-9][0-9]{0,18}")
-# Soft hyphen, zero-width characters, word joiner, byte-order mark.
-INVISIBLE = dict.fromkeys(map(ord, "\u00ad\u200b\u200c\u200d\u2060\ufeff"))
+VARIANTS = range(0xFE00, 0xFE10)
+"""Characters that choose a variant of the one before them."""
 
 
 class Coded(NamedTuple):
@@ -274,13 +276,22 @@ def lookalikes(ids: NDArray[Any]) -> list[tuple[str, str]]:
         return []
     texts = [value for value in ids.tolist() if isinstance(value, str)]
     special = [text for text in texts if not text.isascii()]
-    known = {text: text for text in texts} if special else {}
-    found = []
+    known = {text: text for text in texts}
+    if not special:
+        return []
+    invisible, found = _invisible(), []
     for text in special:
-        plain = unicodedata.normalize("NFC", text.translate(INVISIBLE))
+        plain = unicodedata.normalize("NFC", text.translate(invisible))
         if plain != text and known.setdefault(plain, text) != text:
             found.append((known[plain], text))
     return found
+
+
+@cache
+def _invisible() -> dict[int, None]:
+    """Return a table for `str.translate` that removes what is not shown, such as zero-width characters."""
+    formats = (code for code in range(sys.maxunicode + 1) if unicodedata.category(chr(code)) == "Cf")
+    return dict.fromkeys([*formats, *VARIANTS])
 
 
 def distinct(values: list[Any], what: str, length: int) -> Coded:

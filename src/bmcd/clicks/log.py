@@ -14,8 +14,9 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from bmcd.clicks import splitting
-from bmcd.clicks.frames import Library, library_of
+from bmcd.clicks.frames import Library, column_names, columns, library_of
 from bmcd.clicks.ids import Coded, Missing, distinct, positions
+from bmcd.clicks.item_table import ItemTable, make_item_table
 from bmcd.clicks.rows import Rows, complete, rows_of_frame
 from bmcd.clicks.sequences import (
     DistinctClicks,
@@ -86,6 +87,8 @@ class Clicks:
     """How these test clicks were chosen; "" for clicks that are not test clicks."""
     n_new_users: int = 0
     """Users of these test clicks who are left out because they have no training clicks."""
+    items_table: ItemTable | None = None
+    """Groups, numbers, links, pictures and dates of the items; see `with_items`."""
     _cache: dict[str, Any] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
@@ -198,6 +201,8 @@ class Clicks:
             item_codes, items = renumbered(item_codes, items, times)
             found, twice = in_time(user_codes, item_codes, len(users), items, times, own_sessions)
             history = (f"{twice:,} rows that repeat a click at the same time counted once",) if twice else ()
+        if found.sessions is not None:  # numbered as in the log, so that the order of the rows does not matter
+            found = found._replace(sessions=session_numbers(found, SESSION_GAP))
         clicks = cls(users, items, *found, order=order, history=history)
         return replace(clicks, n_repeated=n - clicks.n_clicks)
 
@@ -362,7 +367,7 @@ class Clicks:
         >>> Clicks.from_matrix([[1, 1], [0, 1]], users=["ann", "bob"]).of_users([1]).users.tolist()
         ['bob']
         """
-        chosen = np.arange(self.n_users)[np.asarray(rows)]
+        chosen = _chosen(rows, self.n_users)
         return self._with(take_users(self.sequences, chosen), users=self.users[chosen])
 
     def of_items(self, columns: ArrayLike, *, keep_outside: bool = False) -> Clicks:
@@ -370,11 +375,13 @@ class Clicks:
 
         With ``keep_outside`` clicks on other items stay in the log, as -1.
         """
-        chosen = np.arange(self.n_items)[np.asarray(columns)]
+        chosen = _chosen(columns, self.n_items)
         code = np.full(self.n_items + 1, -1, np.int32)  # the last is for -1
         code[chosen] = np.arange(len(chosen))
         own = {name: None if (v := getattr(self, name)) is None else v[chosen] for name in ("titles", "titled")}
         coded = self._with(self.sequences._replace(items=code[self.sequence]), items=self.items[chosen], **own)
+        if self.items_table is not None:
+            coded = replace(coded, items_table=self.items_table.take(chosen))
         kept = coded if keep_outside else coded.keep(coded.sequence >= 0)
         if kept.order is None and (np.diff(chosen) < 0).any():  # unordered clicks stand in the order of the columns
             return replace(kept, sequence=kept.sequence[np.lexsort((kept.sequence, owners(kept.starts)))])
@@ -417,6 +424,55 @@ class Clicks:
         texts, titled, more = titles_for(self.items, given)
         return replace(self, titles=texts, titled=titled).with_steps(*steps, *more)
 
+    def with_items(self, table: Any, *, title: str | None = None, groups: Iterable[str] | None = None) -> Clicks:
+        """Say what is known of the items: a frame or a dict of columns, with a row for each item.
+
+        Items stand in the column "item", or in the first one, titles in "title" (or `title`), links in "link" or
+        "url", pictures in "image" or "picture", dates in "date" or "published". A column of numbers, such as
+        prices, is kept as numbers. Other columns are groups, such as sections or genres; an item may be in several:
+        a list, "news|local", or a row for each. A column that is different for most items is left out; `groups`
+        names the columns of groups. Files are read by `read_clicks(items=...)` and `bmcd.clicks.read_items`.
+
+        >>> clicks = Clicks.from_matrix([[1, 1]], items=["a", "b"])
+        >>> clicks = clicks.with_items({"item": ["a", "b"], "section": ["news", "news|sports"]})
+        >>> clicks.items_table.groups["section"].of_item(1)
+        ('news', 'sports')
+        """
+        if table is None or isinstance(table, ItemTable):
+            if table is not None and table.n_items != self.n_items:
+                raise ClicksError(f"the table is of {table.n_items} items, but the clicks are on {self.n_items}.")
+            return replace(self, items_table=table)
+        if isinstance(table, Mapping):
+            found = {name: list(values) for name, values in table.items()}
+            if len({len(values) for values in found.values()}) > 1:
+                raise ClicksError("the columns of the item table have different lengths.")
+        else:
+            names = column_names(table)
+            found = dict(zip(names, (values.tolist() for values in columns(table, *names)), strict=True))
+        made, titles, steps = make_item_table(found, self.items, title=title, groups=groups)
+        clicks = replace(self, items_table=made).with_steps(*steps)
+        return clicks.with_titles(titles) if titles and self.titles is None else clicks
+
+    def items_frame(self, library: Library | None = None) -> Any:
+        """Return a frame with a row for each item: item, title, clicks, and the columns of the item table.
+
+        >>> Clicks.from_matrix([[1, 1]], items=["a", "b"]).items_frame().columns.tolist()
+        ['item', 'clicks']
+        """
+        import narwhals as nw
+
+        data: dict[str, Any] = {"item": self.items.tolist()}
+        if self.titles is not None:
+            data["title"] = self.titles.tolist()
+        data["clicks"] = self.per_item
+        if (table := self.items_table) is not None:
+            for name, groups in table.groups.items():
+                data[name] = ["|".join(groups.of_item(column)) for column in range(self.n_items)]
+            data |= table.numbers
+            named = {"link": table.links, "image": table.pictures, "date": table.dates}
+            data |= {name: array.tolist() for name, array in named.items() if array is not None}
+        return nw.from_dict(data, backend=library or self.library).to_native()
+
     def most_clicked(self, n: int) -> Clicks:
         """Keep the n most clicked items, in their present order; of equally clicked ones the earlier stays.
 
@@ -446,7 +502,9 @@ class Clicks:
         n = operator.index(n)
         keep = self.per_user >= n
         if not keep.any():
-            raise ClicksError(f"no user has at least {n} clicks; the most any user has is {self.per_user.max()}.")
+            raise ClicksError(
+                f"no user has at least {n} clicks; the most any user has is {self.per_user.max(initial=0)}."
+            )
         if keep.all():
             return self
         step = f"dropped {(~keep).sum()} of {self.n_users} users with fewer than {n} clicks"
@@ -490,6 +548,18 @@ class Clicks:
         (2, [-1], 1)
         """
         return splitting.split_at(self, time, k, repeats)
+
+    def last(self, duration: str) -> Clicks:
+        """Return the clicks of the last hours or days, back from the last click, such as "72h"; needs a clock.
+
+        Users without clicks in that time are left out. All items stay, so that old items in histories are known.
+
+        >>> import pandas as pd
+        >>> frame = pd.DataFrame({"user": [1, 2, 2], "item": list("abc"), "time": [1.1e9, 1.2e9, 1.2e9 + 60]})
+        >>> Clicks.from_frame(frame).last("1h").history
+        ('kept the last 1h: 2 of 3 clicks, 1 users',)
+        """
+        return splitting.last(self, duration)
 
     def split_users(self, share: float = 0.8) -> tuple[Clicks, Clicks]:
         """Split an ordered log into earlier users and later users, by their first click; all items stay.
@@ -596,6 +666,13 @@ class Clicks:
     def _with(self, found: Sequences, **changes: Any) -> Clicks:
         changes |= {"starts": found.starts, "sequence": found.items}
         return replace(self, times=found.times, session_ids=found.sessions, **changes)
+
+
+def _chosen(places: ArrayLike, number: int) -> NDArray[np.int64]:
+    """Return the places chosen by numbers, which may be none, or by truth values."""
+    own = np.asarray(places)
+    chosen: NDArray[np.int64] = np.arange(number)[own if own.size else own.astype(np.int64)]
+    return chosen
 
 
 def check_columns(names: Mapping[str, str | None], titles: Any) -> None:

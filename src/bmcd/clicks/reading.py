@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gzip
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import PurePath
@@ -22,7 +22,7 @@ from bmcd.errors import ClicksError, Message, Option
 from bmcd.system.packages import import_optional
 from bmcd.system.text import listed, shown
 
-__all__ = ["read_clicks"]
+__all__ = ["read_clicks", "read_items"]
 
 DELIMITERS = {".csv": ",", ".tsv": "\t", ".tab": "\t", ".txt": "\t"}
 PARQUET = (".parquet", ".pq")
@@ -38,6 +38,8 @@ def read_clicks(
     title: str | None = None,
     title_item: str | None = None,
     title_column: str | None = None,
+    items: Any = None,
+    groups: Iterable[str] | None = None,
     time_column: str | None = None,
     order: Literal["time", "rows", "none"] | None = None,
     session_column: str | None = None,
@@ -67,6 +69,11 @@ def read_clicks(
         "item"; of a file with two columns, what is not called so is the other one, and items come first.
     title_column
         The column of the log itself that has the titles, if there are no others.
+    items
+        What is known of the items: a csv, tsv or parquet file, or a frame, with a row for each item; see
+        `Clicks.with_items`. It has the titles too, unless there are others.
+    groups
+        The columns of `items` with the groups; by default all that are not numbers, links, pictures or dates.
     time_column
         The column with the time of each click; by default a column named "time", if there is one. Dates as in
         2024-01-31 or 2024-01-31T23:59:00+01:00 (UTC unless they say otherwise), or numbers: seconds since 1970, or
@@ -114,7 +121,7 @@ def read_clicks(
     rule: Order | None = "rows" if order == "rows" else None
 
     def named(have: list[str]) -> dict[str, str]:
-        when, _ = order_of_log(order, time_column, have, (user, item, title_column, session_column))
+        when, _ = order_of_log(order, time_column, have, (user, item, title_column), session_column)
         own = {**wanted, "time_column": when}
         return {argument: name for argument, name in own.items() if name is not None}
 
@@ -128,7 +135,7 @@ def read_clicks(
             clicks = Clicks.from_rows(rows, gap)
         else:
             table = TextTable(file, named, usual, delimiter, encoding)
-            rows = rows_of_text(table, missing, text_ids, rule)
+            rows = rows_of_text(table, missing, text_ids, rule, time_column is None)
             try:
                 clicks = Clicks.from_rows(rows, gap)
             except ClicksError as error:
@@ -137,8 +144,64 @@ def read_clicks(
                 raise table.error(error.reason, error.row, "session_column") from None
             clicks = replace(clicks, history=(*table.steps, *clicks.history))
         clicks = replace(clicks, library=library)
-    if titles is None:
+    if titles is not None:
+        clicks = _titled(clicks, titles, item, title, title_item, delimiter, encoding)
+    if items is None:
+        if groups is not None:
+            raise ClicksError("groups are columns of an item table. Give it: items='items.csv'.")
         return clicks
+    return read_items(clicks, items, title if titles is None else None, groups, delimiter, encoding)
+
+
+def read_items(
+    clicks: Clicks,
+    items: Any,
+    title: str | None = None,
+    groups: Iterable[str] | None = None,
+    delimiter: str | None = None,
+    encoding: str | None = None,
+) -> Clicks:
+    """Return the clicks with an item table out of a file or a frame; see `Clicks.with_items`.
+
+    >>> import pathlib
+    >>> _ = pathlib.Path("items.csv").write_text("item,section\\n0,news\\n1,news|local\\n")
+    >>> read_items(Clicks.from_matrix([[1, 1]]), "items.csv").items_table
+    ItemTable(2 items; section: 2 groups)
+    """
+    if not isinstance(items, (str, os.PathLike)):
+        return clicks.with_items(items, title=title, groups=groups)
+    file = os.fsdecode(items)
+    with located(file):
+
+        def every(have: list[str]) -> dict[str, str]:
+            # One column alone says that another delimiter is meant, or that there is nothing but items.
+            lacking = [title] if title is not None and title not in have else []
+            lacking += ["section"] if len(have) < 2 else []
+            return {name: name for name in [*have, *lacking]}
+
+        if (usual := usual_delimiter(file, delimiter)) is None:
+            return clicks.with_items(read_parquet(file, every), title=title, groups=groups)
+        table = TextTable(file, every, usual, delimiter, encoding)
+        found: dict[str, list[str]] = {}
+        for piece in table.pieces():
+            for name, column in piece.items():
+                found.setdefault(name, []).extend(column.to_pylist())
+        if not found:
+            raise ClicksError("the item table has no rows.")
+        steps = [f"item table: {step}" for step in table.steps]
+        return clicks.with_steps(*steps).with_items(found, title=title, groups=groups)
+
+
+def _titled(
+    clicks: Clicks,
+    titles: Any,
+    item: str,
+    title: str | None,
+    title_item: str | None,
+    delimiter: str | None,
+    encoding: str | None,
+) -> Clicks:
+    """Return the clicks with titles out of a file, a frame or a dict."""
     if not isinstance(titles, (str, os.PathLike)):
         return clicks.with_titles(titles, item=title_item, title=title, usual=item)
     file = os.fsdecode(titles)

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from bmcd.clicks.frames import column_names, column_of
+from bmcd.clicks.frames import collected, column_names, column_of
 from bmcd.clicks.ids import (
     Coded,
     Missing,
@@ -60,7 +60,8 @@ def rows_of_frame(
     """Return the complete rows of a log that is a pandas, polars or Arrow table."""
     check_missing(missing)
     have, wanted = column_names(frame), {"user": user, "item": item}
-    time_column, source = order_of_log(order, time_column, have, (user, item, title_column, session_column))
+    by_name = time_column is None
+    time_column, source = order_of_log(order, time_column, have, (user, item, title_column), session_column)
     if strange := [name for name in wanted.values() if name not in have]:
         call = ", ".join(f"{what}={(name if name in have else '...')!r}" for what, name in wanted.items())
         raise ClicksError(
@@ -68,6 +69,8 @@ def rows_of_frame(
             f"ones to read: bmcd.Clicks.from_frame(frame, {call}).",
             column=strange[0],
         )
+
+    frame = collected(frame, (user, item, time_column, title_column, session_column))
 
     def coded(name: str | None, missing: Missing, advice: str = "") -> Coded | None:
         return None if name is None else strip(encode(column_of(frame, name), name, missing, advice))
@@ -80,16 +83,21 @@ def rows_of_frame(
         try:
             times, untimed = clocked(*times_of_column(column_of(frame, time_column), time_column))
         except BadTimeError as error:
-            raise ClicksError(f"{error.reason} (Rows count from 0.)", row=error.place, column=time_column) from None
+            reason = Message(f"{error.reason} (Rows count from 0.)", without_times(by_name))
+            raise ClicksError(reason, row=error.place, column=time_column) from None
         if missing == "error" and untimed is not None:
-            reason = Message("the time is missing (rows count from 0). ", how_to_drop("a time"))
+            said = "the time is missing (rows count from 0). "
+            reason = Message(said, how_to_drop("a time"), without_times(by_name))
             raise ClicksError(reason, row=int(untimed.argmax()), column=time_column)
     titles, sessions = coded(title_column, "drop"), coded(session_column, missing, how_to_drop("a session"))
     return complete(Rows(users, items, times, untimed, titles, sessions, source))
 
 
-def rows_of_text(table: TextTable, missing: Missing, text_ids: bool, order: Order | None) -> Rows:
-    """Return the complete rows of a log that is a text file; ids become int64 where nothing is lost by it."""
+def rows_of_text(table: TextTable, missing: Missing, text_ids: bool, order: Order | None, by_name: bool) -> Rows:
+    """Return the complete rows of a log that is a text file; ids become int64 where nothing is lost by it.
+
+    ``by_name`` says that a column of times was chosen because it is called so.
+    """
     found: dict[str, list[pa.Array]] = {}
     reader = TimeReader(empty=Message("the time is empty. ", how_to_drop("a time")) if missing == "error" else None)
     problems: list[tuple[int, str, str]] = []
@@ -104,7 +112,7 @@ def rows_of_text(table: TextTable, missing: Missing, text_ids: bool, order: Orde
         if "time_column" in table.wanted:
             times, untimed = clocked(*reader.times())
     except BadTimeError as error:
-        problems.append((error.place, "time_column", error.reason))
+        problems.append((error.place, "time_column", Message(error.reason, without_times(by_name))))
     except ClicksError as error:
         if not found:
             raise
@@ -134,13 +142,35 @@ def rows_of_text(table: TextTable, missing: Missing, text_ids: bool, order: Orde
     return rows if text_ids else rows._replace(users=whole_texts(rows.users), items=whole_texts(rows.items))
 
 
+def without_times(by_name: bool) -> Message:
+    """Say how a log is read without its times, if they are in a column that nobody has named."""
+    if not by_name:
+        return Message("")
+    said = " The column 'time' is used because of its name; to read the log without an order, say "
+    return Message(said, Option("order", "none"), ".")
+
+
 def order_of_log(
-    order: str | None, time_column: str | None, have: Sequence[str], taken: Iterable[str | None]
+    order: str | None,
+    time_column: str | None,
+    have: Sequence[str],
+    taken: Iterable[str | None],
+    session_column: str | None,
 ) -> tuple[str | None, Order | None]:
     """Return which column has the times, if any, and where the order of the clicks comes from.
 
     A column named "time" is used unless ``order`` says otherwise, or it is one of the ``taken`` columns.
     """
+    column, source = _order_of_log(order, time_column, have, (*taken, session_column))
+    if source is None and session_column is not None:
+        said = f"the sessions in {session_column!r} need a log with an order. Say where it is: "
+        raise ClicksError(Message(said, Option("time_column", "..."), " or ", Option("order", "rows"), "."))
+    return column, source
+
+
+def _order_of_log(
+    order: str | None, time_column: str | None, have: Sequence[str], taken: Iterable[str | None]
+) -> tuple[str | None, Order | None]:
     if order not in (None, "time", "rows", "none"):
         raise ClicksError(f"order must be 'time', 'rows' or 'none', not {shown(order)}.")
     if order in ("rows", "none"):

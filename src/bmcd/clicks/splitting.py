@@ -4,6 +4,7 @@
 |----------------|------------------------------------------------------------------|-------------------|
 | `hold_out`     | k random clicks of each user, or the last k (``by="time"``)      | past, or future   |
 | `split_at`     | each user's first k new clicks after a point in time             | future            |
+| `last`         | (no test clicks: the last hours or days of the log, to fit to)   |                   |
 | `split_users`  | all clicks of the later users                                    | future            |
 | `moments`      | the k new clicks after a random moment of each user              | future            |
 | `split_at_random_users`, `hold_out_share`, `hold_out_one`, `folds` | random clicks or users | past |
@@ -127,6 +128,22 @@ def split_at(clicks: Clicks, time: Any, k: int, repeats: bool = False) -> tuple[
     return train.with_steps(step), test.as_test(split, n_new).with_steps(f"kept {split}")
 
 
+def last(clicks: Clicks, duration: str) -> Clicks:
+    """Return the clicks of the last hours or days of a log; see `Clicks.last`."""
+    length = np.timedelta64(read_duration(duration, "last"), "us")
+    times = _needs_times(clicks, "last")
+    if not clicks.has_clock:
+        said = f"last={duration!r} needs points in time, but the times of the log are numbers such as "
+        raise ClicksError(f"{said}{as_text(times[0])}, which give an order but no clock.")
+    kept = times > times.max() - length
+    if kept.all():
+        return clicks
+    found = clicks.keep(kept)
+    rows = np.flatnonzero(np.diff(found.starts) > 0)
+    step = f"kept the last {duration.strip()}: {kept.sum():,} of {len(kept):,} clicks, {len(rows):,} users"
+    return found.of_users(rows).with_steps(step)
+
+
 def split_users(clicks: Clicks, share: float = 0.8) -> tuple[Clicks, Clicks]:
     """Return the clicks of the earlier users, and of the later users; see `Clicks.split_users`."""
     _check_share(share, "share")
@@ -155,12 +172,20 @@ def moments(clicks: Clicks, k: int, seed: int = 0, repeats: bool = False) -> tup
     rows = np.flatnonzero(total > k)
     if not rows.size:
         raise ClicksError(f"no user has more than {k} clicks; the most any user has is {total.max(initial=0)}.")
+    clicks, new, total = clicks.of_users(rows), new[np.isin(owners(clicks.starts), rows)], total[rows]
+    rows = np.arange(len(rows))
     u = _random_by_user(clicks, seed)
     at = 1 + np.floor(u * np.maximum(total - k, 0)).astype(np.int64)
-    place, owner = position_in_group(new, clicks.starts), owners(clicks.starts)
-    history = place + new <= at[owner]
-    test = new & (place >= at[owner]) & (place < at[owner] + k)
-    # A repeated click right before the next new one is known at that moment: history ends where the test begins.
+    begin = _moment(clicks, new, at)
+    # Where all clicks before a moment have the time of those after it, the next moment is taken.
+    first = clicks.starts[:-1]
+    at_first = np.arange(len(new)) < _ends_of_time(clicks)[first][owners(clicks.starts)]
+    behind = _moment(clicks, new, _sum_by_user(new & at_first, clicks))
+    begin = np.where(begin == first, behind, begin)
+    history, test = _around(clicks, new, begin, k)
+    rows = rows[_sum_by_user(test, clicks)[rows] == k]
+    if not rows.size:
+        raise ClicksError(f"no user has {k} clicks after others: those of each user have the same time.")
     split = f"{k} {_kind(repeats)} after a random moment of each user (seed {seed})"
     histories, after = (clicks.keep(mask).of_users(rows) for mask in (history, test))
     return histories.with_steps(f"kept what each user had clicked at a random moment (seed {seed})"), after.as_test(
@@ -294,7 +319,11 @@ def _cut_times(times: NDArray[Any], cuts: int | Sequence[Any], window: str, leng
         begins = [end - n * length for n in range(_check_positive(cuts, "cuts"), 0, -1)]
         if begins[0] <= first:
             most = int((end - first - np.timedelta64(1, "us")) // length)
-            fit = f"Use at most {most} cuts, or a shorter window." if most else "Use a shorter window."
+            fit = (
+                f"Use at most {most} cut{'s' * (most > 1)}, or a shorter window."
+                if most
+                else "Use a shorter window."
+            )
             raise InputError(
                 f"{cuts} windows of {window} do not fit: {runs}, and there must be clicks before the first cut. "
                 f"{fit}"
@@ -329,9 +358,8 @@ def _time_window(
     moment = np.zeros(clicks.n_users, np.int64)
     if at == "moment":
         moment = np.floor(_random_by_user(clicks, *seed) * n_new).astype(np.int64)
-    owner, place = owners(clicks.starts), position_in_group(new, clicks.starts)
-    history = before | (inside & (place + new <= moment[owner])) if at == "moment" else before
-    test = new & (place >= moment[owner]) & (place < moment[owner] + horizon)
+    history, test = _around(clicks, new, _moment(clicks, new, moment), horizon)
+    history &= before | inside if at == "moment" else before
     rows = np.flatnonzero(n_new > 0)
     known, after = (_on_items_of(clicks.keep(m).of_users(rows), train) for m in (history, test))
     what = "a random moment of each user" if at == "moment" else "the cut"
@@ -376,9 +404,7 @@ def _user_window(
     later = clicks.of_users(np.sort(order[begin:end]))
     new = np.ones(len(later.sequence), np.bool_) if repeats else later.distinct.first
     moment = np.floor(_random_by_user(later, *seed) * _sum_by_user(new, later)).astype(np.int64)
-    owner, place = owners(later.starts), position_in_group(new, later.starts)
-    test = new & (place >= moment[owner]) & (place < moment[owner] + horizon)
-    masks = (place + new <= moment[owner], test)
+    masks = _around(later, new, _moment(later, new, moment), horizon)
     known, after = (_on_items_of(later.keep(mask), train) for mask in masks)
     split = f"up to {horizon} {_kind(repeats)} after a random moment of each later user"
     return Window(f"{begin / len(order):.0%} of users", train, known, after.as_test(split))
@@ -394,6 +420,43 @@ def _kind(repeats: bool) -> str:
 def _sum_by_user(mask: Bools, clicks: Clicks) -> Ints:
     """Return how many clicks of each user have the mask."""
     return np.diff(np.concatenate(([0], np.cumsum(mask)))[clicks.starts])
+
+
+def _moment(clicks: Clicks, new: Bools, number: Ints) -> Ints:
+    """Return where each user's new click of that number is, or the first click at the same time.
+
+    Nothing is known of the order of clicks at the same time, so no moment lies between them.
+    """
+    place, owner = position_in_group(new, clicks.starts), owners(clicks.starts)
+    begin = clicks.starts[1:].copy()
+    found = np.flatnonzero(new & (place == number[owner]))
+    begin[owner[found]] = _starts_of_time(clicks)[found]
+    return begin
+
+
+def _around(clicks: Clicks, new: Bools, begin: Ints, k: int) -> tuple[Bools, Bools]:
+    """Mark what is before the moment of each user, and the first k new clicks from then on."""
+    earlier = np.arange(len(new)) < begin[owners(clicks.starts)]
+    after = new & ~earlier
+    return earlier, after & (position_in_group(after, clicks.starts) < k)
+
+
+def _starts_of_time(clicks: Clicks) -> Ints:
+    """Return, for each click, the first click of the user at the same time; itself if there are no times."""
+    number = np.arange(len(clicks.sequence))
+    if clicks.times is None:
+        return number
+    first = np.ones(len(number), np.bool_)
+    first[1:] = clicks.times[1:] != clicks.times[:-1]
+    first[clicks.starts[:-1][np.diff(clicks.starts) > 0]] = True
+    starts: Ints = np.maximum.accumulate(np.where(first, number, 0))
+    return starts
+
+
+def _ends_of_time(clicks: Clicks) -> Ints:
+    """Return, for each click, the place after the last click of the user at the same time."""
+    starts, counts = np.unique(_starts_of_time(clicks), return_counts=True)
+    return np.repeat(starts + counts, counts)
 
 
 def _random_by_user(clicks: Clicks, *seeds: int) -> NDArray[np.float64]:
@@ -461,6 +524,8 @@ def _needs_times(clicks: Clicks, what: str) -> NDArray[Any]:
     if clicks.times is None:
         said = f"{what} needs times, but the log has none. Say which column has them when reading: "
         raise ClicksError(Message(said, Option("time_column", "..."), "."))
+    if not len(clicks.times):
+        raise ClicksError(f"{what} needs clicks, but the log has none.")
     return clicks.times
 
 

@@ -25,6 +25,10 @@ UNITS = {"us": 1, "ms": 1_000, "s": 1_000_000, "min": 60_000_000, "h": 3_600_000
 CLOCK_FROM = 1e8
 CLOCK_UNITS = (("seconds", 1e11), ("milliseconds", 1e14), ("microseconds", 1e17), ("nanoseconds", np.inf))
 NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+# pandas also reads "now" and "today" as dates.
+DATE = re.compile(r"[+-]?[0-9]")
+# Those that the datetime of Python can hold.
+FIRST, LAST = np.datetime64("0001-01-01", "us"), np.datetime64("9999-12-31T23:59:59.999999", "us")
 
 
 class BadTimeError(Exception):
@@ -93,7 +97,8 @@ class TimeReader:
         import pandas as pd
 
         given = pd.Series([text or None for text in texts], dtype=object)
-        read = pd.to_datetime(given, format="ISO8601", utc=True, errors="coerce")
+        dates = pd.Series([text if DATE.match(text) else None for text in texts], dtype=object)
+        read = pd.to_datetime(dates, format="ISO8601", utc=True, errors="coerce")
         if (bad := np.flatnonzero(read.isna() & given.notna())).size:
             place = int(bad[0])
             raise BadTimeError(self.n + place, f"the time {shown(texts[place])} cannot be read. {FORMS}.")
@@ -181,7 +186,7 @@ def times_of_column(values: Any, name: str) -> tuple[NDArray[Any], NDArray[np.bo
         or pa.types.is_decimal(kind)
         or pa.types.is_null(kind)
     ):
-        floats = column.cast(pa.float64())
+        floats = column.cast(pa.float64(), safe=False)  # whole numbers of 2**53 and more are rounded
         floats = pc.if_else(pc.is_nan(floats), pa.scalar(None, pa.float64()), floats)
         times, untimed = floats.fill_null(0.0).to_numpy(), _nulls(floats)
         if (bad := np.isinf(times)).any():
@@ -206,6 +211,8 @@ def _times_of_objects(values: NDArray[Any], name: str) -> tuple[NDArray[Any], ND
         return np.asarray(dates, dtype="datetime64[us]"), absent
     if kind in ("integer", "mixed-integer-float", "decimal"):
         return pd.Series(values).astype(float).to_numpy(), absent
+    if kind == "empty":
+        raise BadTimeError(0, f"the column {name!r} has no times. {FORMS}.")
     raise BadTimeError(0, f"the column {name!r} holds {'bool' if kind == 'boolean' else kind}. {FORMS}.")
 
 
@@ -241,7 +248,7 @@ def to_clock(times: NDArray[Any]) -> NDArray[Any]:
     [3, 1, 2]
     """
     if times.dtype.kind == "M" or not len(times):
-        return times
+        return _in_calendar(times)
     bounds = [CLOCK_FROM, *(bound for _, bound in CLOCK_UNITS[:-1])]
 
     def unit_of(values: Any) -> Any:
@@ -267,9 +274,17 @@ def to_clock(times: NDArray[Any]) -> NDArray[Any]:
         if (far := np.abs(micro) >= 2**63).any():
             place = int(far.argmax())
             raise BadTimeError(place, f"the time {shown(times[place])} is too far from 1970. {FORMS}.")
-        return micro.astype(np.int64).view("datetime64[us]")
+        return _in_calendar(micro.astype(np.int64).view("datetime64[us]"))
     numerator, denominator = ((1_000_000, 1), (1_000, 1), (1, 1), (1, 1_000))[first - 1]
     return (times * numerator if denominator == 1 else times // denominator).view("datetime64[us]")
+
+
+def _in_calendar(times: NDArray[Any]) -> NDArray[Any]:
+    """Return the times, or raise `BadTimeError` for the first point in time that is not in the years 1 to 9999."""
+    if times.dtype.kind == "M" and len(times) and not (times.min() >= FIRST and times.max() <= LAST):
+        place = int((~((times >= FIRST) & (times <= LAST))).argmax())
+        raise BadTimeError(place, f"the time {as_text(times[place])} is not in the years 1 to 9999. {FORMS}.")
+    return times
 
 
 def read_time(value: Any, clock: bool) -> Any:
@@ -291,7 +306,9 @@ def read_time(value: Any, clock: bool) -> Any:
         has = "dates" if clock else "numbers that are no points in time"
         raise InputError(f"the time {shown(value)} does not fit the log, whose times are {has}.")
     try:
-        stamp: Any = pd.Timestamp(value)
+        stamp: Any = pd.to_datetime(value, format="ISO8601") if isinstance(value, str) else pd.Timestamp(value)
+        if isinstance(value, str) and not DATE.match(value.strip()):
+            raise ValueError(value)
     except (ValueError, TypeError) as error:
         raise InputError(f"the time {shown(value)} cannot be read. {FORMS}.") from error
     if not clock or stamp is pd.NaT:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bmcd.clicks.frames import column_names, column_of, columns
+from bmcd.clicks.frames import collected, column_names, column_of, columns
 from bmcd.clicks.ids import WHOLE, Coded, encode, objects
 from bmcd.clicks.text_files import TextTable
 from bmcd.errors import ClicksError
@@ -55,6 +55,7 @@ def titles_of_frame(
     import pandas as pd
 
     item, title, steps = title_columns(column_names(frame), item, title, usual)
+    frame = collected(frame, (item, title))
     (texts,) = columns(frame, title)
     own = encode(column_of(frame, item), item, advice="Every title needs an item.")
     found: dict[int, str] = {}

@@ -18,8 +18,10 @@ from bmcd.evaluation.intervals import bootstrap, percentiles
 from bmcd.evaluation.metrics import PerUser
 from bmcd.evaluation.windows import WindowHits, takes, window_hits, windows_of
 from bmcd.prediction.top_k import check_horizon, check_k
+from bmcd.system.estimator import clone
 from bmcd.system.markup import paragraphs, table, tag
 from bmcd.system.progress import counting
+from bmcd.system.text import listed
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -90,6 +92,8 @@ class Backtest:
     splits: tuple[str, ...]
     """How the test clicks of each cut were chosen."""
     level: float
+    without_clicks: tuple[str, ...] = ()
+    """The cuts whose windows have no clicks; they are left out."""
 
     def to_frame(self, library: Library = "pandas") -> Any:
         """Return the table as a frame: one row per model and cut, and one per model for all cuts.
@@ -130,7 +134,7 @@ class Backtest:
             for row in self.rows
         ]
         facts = {"k": self.k, "horizon": self.horizon, "at": self.at, "level": self.level}
-        return {**facts, "splits": list(self.splits), "rows": rows}
+        return {**facts, "splits": list(self.splits), "without_clicks": list(self.without_clicks), "rows": rows}
 
     def plot(self) -> Figure:
         """Return the figure `bmcd.plots.backtest`: predicted and observed per cut."""
@@ -149,12 +153,17 @@ class Backtest:
             )
             for line in lines
         ]
-        return "\n".join([self._title(), *(line.rstrip() for line in text)])
+        return "\n".join([self._title(), *(line.rstrip() for line in text), *self._notes()])
 
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        return tag("div", paragraphs(self._title()), table(*self._cells()))
+        return tag("div", paragraphs(self._title()), table(*self._cells()), paragraphs(*self._notes()))
+
+    def _notes(self) -> list[str]:
+        if not self.without_clicks:
+            return []
+        return [f"left out, because nobody clicked in their windows: {listed(list(self.without_clicks))}"]
 
     def _title(self) -> str:
         asked = "next click" if self.horizon == 1 else f"next {self.horizon} clicks"
@@ -260,14 +269,12 @@ def backtest(
     windows = windows_of(clicks, cuts, window, horizon, at, seed, repeats)
     n_fits = len(models) * (int(cuts) if isinstance(cuts, int | np.integer) else len(cuts))
     done: dict[str, list[_Cut]] = {name: [] for name in models}
-    splits = []
+    splits, without_clicks = [], []
     with counting(progress, "fits", n_fits) as show:
         for one_window in windows:
             if not len(one_window.test.sequence):
-                raise InputError(
-                    f"nobody clicked anything in the window from {one_window.label} on. Use longer windows, or "
-                    "other cuts."
-                )
+                without_clicks.append(one_window.label)
+                continue
             splits.append(one_window.test.split)
             users = one_window.histories.users.tolist()
             earlier = set(one_window.train.users.tolist())
@@ -278,21 +285,24 @@ def backtest(
                 found = window_hits(fitted, one_window, k, horizon, repeats=repeats, n_threads=n_threads)
                 done[name].append(_Cut(one_window.label, users, is_new, found, seconds))
                 show(sum(map(len, done.values())))
+    if not splits:
+        raise InputError(
+            f"nobody clicked anything in the windows that begin at {listed(without_clicks)}. Use longer windows, "
+            "or other cuts."
+        )
     interval = (level, resamples, seed)
     rows = []
     for name, cuts_done in done.items():
         rows += [_row(name, cut.label, [cut], horizon, interval) for cut in cuts_done]
         rows.append(_row(name, ALL, cuts_done, horizon, interval))
-    return Backtest(tuple(rows), k, horizon, at, tuple(splits), level)
+    return Backtest(tuple(rows), k, horizon, at, tuple(splits), level, tuple(without_clicks))
 
 
 def _fitted(
     model: Any, train: Clicks, seed: int, n_threads: int | None, options: Mapping[str, Any]
 ) -> tuple[Any, float]:
     """Return a new copy of a model fitted to the clicks, and how many seconds that took."""
-    from sklearn.base import clone
-
-    fresh = clone(model, safe=False)
+    fresh = clone(model)
     own: dict[str, Any] = {"seed": seed} if takes(fresh.fit, "seed") else {}
     own |= {"n_threads": n_threads} if takes(fresh.fit, "n_threads") else {}
     own |= {"progress": False} if takes(fresh.fit, "progress") else {}

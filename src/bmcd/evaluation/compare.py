@@ -13,7 +13,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from bmcd.clicks.log import Clicks
 from bmcd.errors import InputError
 from bmcd.evaluation import comparison_text
-from bmcd.evaluation.evaluate import CALIBRATION_MEASURES, MEASURES, TEST_FACTS, Evaluation, evaluate
+from bmcd.evaluation.evaluate import (
+    CALIBRATION_MEASURES,
+    GROUP_MEASURES,
+    MEASURES,
+    TEST_FACTS,
+    Evaluation,
+    evaluate,
+)
 from bmcd.evaluation.intervals import Interval, PairedDifference, paired_differences
 from bmcd.evaluation.windows import takes
 from bmcd.prediction.top_k import check_k
@@ -87,7 +94,9 @@ class Comparison:
     def measures(self) -> list[str]:
         """The names of all measures; those of calibration only if some model gives probabilities."""
         calibrated = any(entry.evaluation.calibration is not None for entry in self.entries.values())
-        return [*MEASURES, *(CALIBRATION_MEASURES if calibrated else ())]
+        grouped = any(entry.evaluation.by_group for entry in self.entries.values())
+        more = (*(CALIBRATION_MEASURES if calibrated else ()), *(GROUP_MEASURES if grouped else ()))
+        return [*MEASURES, *more]
 
     def value(self, name: str, measure: str) -> float:
         """Return one measure of one model; NaN for calibration of a model without probabilities."""

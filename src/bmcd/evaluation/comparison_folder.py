@@ -9,19 +9,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bmcd.clicks.log import Clicks
-from bmcd.system.files import write_file, write_json
+from bmcd.system.files import open_replacement, write_csv, write_file, write_json
 
 if TYPE_CHECKING:
     from bmcd.evaluation.compare import Comparison, Entry
 
-PACKAGES = ("bmcd", "numpy", "scipy", "scikit-learn", "numba", "implicit", "pyspark")
+PACKAGES = ("bmcd", "numpy", "scipy", "numba", "implicit", "pyspark")
 PLOTTED = ("coverage", "novelty")
 
 
 def save(comparison: Comparison, folder: Path, plots: bool) -> Path:
     """Write all files, see `Comparison.save`, and return the folder."""
-    write_file(folder / "table.csv", comparison.table.to_csv(index=False).encode())
     write_file(folder / "table.md", comparison.to_markdown().encode())
+    with open_replacement(folder / "table.csv") as file:
+        write_csv(file, comparison.table)
     write_json(folder / "comparison.json", comparison.to_dict(), indent=2)
     write_json(folder / "config.json", config_of(comparison), indent=2)
     for measure in PLOTTED if plots else ():

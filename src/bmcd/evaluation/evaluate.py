@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from bmcd.clicks.histories import clicks_of_histories
 from bmcd.clicks.log import Clicks, Library
 from bmcd.errors import InputError, InputTypeError
-from bmcd.evaluation import metrics
+from bmcd.evaluation import by_group, metrics
+from bmcd.evaluation.by_group import GroupMeasures, measure_groups, personalisation
 from bmcd.evaluation.calibration import GROUPS, Calibration, bin_edges, equal_groups, log_losses, squared_errors
 from bmcd.evaluation.intervals import Interval, bootstrap, percentiles
 from bmcd.evaluation.lists import RankedLists, read_k, read_lists
@@ -40,6 +41,10 @@ MEASURES = (
 """The measures every evaluation has, in the order they are shown."""
 CALIBRATION_MEASURES = ("brier", "log_score", "expected_calibration_error", "ece_at_k", "promise_gap")
 """The measures shown below them when there are probabilities."""
+
+
+GROUP_MEASURES = ("personalisation", *by_group.MEASURES)
+"""The measures shown when there is an item table with groups, of its first column of groups."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,6 +158,10 @@ class Evaluation:
     """Test clicks on items that are not in train; they are misses for every model."""
     n_new_users: int = 0
     """Users of the test clicks who were left out because they have no training clicks."""
+    personalisation: float = math.nan
+    """How different the lists of two users are: 1 - shared items over the length of a list."""
+    by_group: Mapping[str, GroupMeasures] = field(default_factory=dict)
+    """Measures by each column of groups of the item table; empty without one."""
 
     def interval(self, measure: str, *, level: float = 0.95, resamples: int = 2000, seed: int = 0) -> Interval:
         """Return a measure with its bootstrap interval; see `intervals`."""
@@ -184,6 +193,9 @@ class Evaluation:
         """Return all numbers, ready for JSON, without those of single users and items."""
         numbers = {name: getattr(self, name) for name in ("k", *TEST_FACTS, *COUNTS, "n_unclicked", *MEASURES)}
         calibration = None if self.calibration is None else self.calibration.to_dict()
+        if self.by_group:
+            numbers["personalisation"] = self.personalisation
+            numbers["by_group"] = {name: one.to_dict() for name, one in self.by_group.items()}
         return {**numbers, "n_popular": self.items.n_popular, "calibration": calibration}
 
     def to_frame(
@@ -235,13 +247,17 @@ class Evaluation:
         return texts
 
     def value(self, measure: str) -> float:
-        """Return one measure; NaN for a measure of calibration where there are no probabilities."""
+        """Return one measure; NaN where there are no probabilities, or no item table, that it needs."""
+        if measure in by_group.MEASURES:
+            first = next(iter(self.by_group.values()), None)
+            return math.nan if first is None else float(getattr(first, measure))
         if measure not in CALIBRATION_MEASURES:
             return float(getattr(self, measure))
         return math.nan if self.calibration is None else float(getattr(self.calibration, measure))
 
     def _values(self) -> dict[str, float]:
-        names = MEASURES if self.calibration is None else (*MEASURES, *CALIBRATION_MEASURES)
+        names: tuple[str, ...] = MEASURES if self.calibration is None else (*MEASURES, *CALIBRATION_MEASURES)
+        names += GROUP_MEASURES if self.by_group else ()
         return {name: self.value(name) for name in names}
 
 
@@ -363,6 +379,12 @@ def evaluate(
         gap, group = lists.probability - hit, equal_groups(lists.probability)
         measures["promise_gap"] = metrics.per_row(gap, lists, n_users)
         gaps = [metrics.per_row(np.where(group == number, gap, 0.0), lists, n_users) for number in range(GROUPS)]
+    of_groups: dict[str, GroupMeasures] = {}
+    for name, one in (train.items_table.groups if train.items_table else {}).items():
+        found, own = measure_groups(name, one, lists, hit, users, train, _of_rows(truth), n_users)
+        if not of_groups:  # intervals are those of the first column
+            measures |= {measure: terms for measure, terms in own.items() if terms.denominator.any()}
+        of_groups[name] = found
     per_user = {name: PerUser(*(term[evaluated] for term in measure)) for name, measure in measures.items()}
     return Evaluation(
         k=k,
@@ -388,7 +410,14 @@ def evaluate(
         n_with_fewer=int((asked & ~truth.scored).sum()),
         n_outside=test.n_outside if isinstance(test, Clicks) else 0,
         n_new_users=test.n_new_users if isinstance(test, Clicks) else 0,
+        personalisation=personalisation(lists, n_users),
+        by_group=MappingProxyType(of_groups),
     )
+
+
+def _of_rows(truth: Truth) -> Any:
+    """Return what would have been a hit for the users who are scored."""
+    return truth.matrix[np.flatnonzero(truth.scored)]
 
 
 def _of_scored(lists: RankedLists, truth: Truth) -> RankedLists:

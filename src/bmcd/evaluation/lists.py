@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bmcd.clicks.frames import column_names, columns
+from bmcd.clicks.frames import collected, column_names, column_of, columns
 from bmcd.clicks.ids import encode
 from bmcd.clicks.log import Clicks
 from bmcd.errors import ClicksError, InputError
@@ -43,9 +43,11 @@ def read_lists(recommendations: Any, train: Clicks, repeats: bool = False) -> Ra
     >>> read_lists(pd.DataFrame({"user": ["ann"] * 2, "item": ["b", "c"], "rank": [2, 1]}), train).item
     array([2, 1])
     """
-    names = ["user", "item", "rank"] + ["probability"] * ("probability" in column_names(recommendations))
-    users, items, ranks, *others = columns(recommendations, *names)
-    if len(users) == 0:
+    names = ["rank"] + ["probability"] * ("probability" in column_names(recommendations))
+    recommendations = collected(recommendations, ("user", "item", *names))
+    users, items = (column_of(recommendations, name) for name in ("user", "item"))  # exact, as NumPy may not be
+    ranks, *others = columns(recommendations, *names)
+    if len(ranks) == 0:
         raise ClicksError(
             "there are no recommendations: the frame has no rows. Ask for more, or lower min_probability."
         )
@@ -87,7 +89,7 @@ def read_k(k: int | None, lists: RankedLists, train: Clicks, *, must_be_sure: bo
     return k
 
 
-def _numbered(values: NDArray[Any], known: NDArray[Any], what: str) -> Ints:
+def _numbered(values: Any, known: NDArray[Any], what: str) -> Ints:
     """Return where the id of each row stands among those known; an error names the first row with another id."""
     codes, ids, _ = encode(values, what)
     place = {value: number for number, value in enumerate(known.tolist())}

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import operator
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -118,9 +119,9 @@ def tune(
     """Choose the settings with the highest accuracy at k.
 
     In a log with an order they are chosen on later clicks: the time of the last fifth of the clicks is cut into
-    windows, as many as there are folds, and the model is fitted to all clicks before each. Without a clock the
-    second half of the users is cut into parts instead. The accuracy is the share of hits, among the next clicks
-    after a random moment of each user, of the k items recommended at that moment.
+    windows, as many as there are folds, and the model is fitted to all clicks before each. Windows without clicks
+    are left out. Without a clock the second half of the users is cut into parts instead. The accuracy is the share
+    of hits, among the next clicks after a random moment of each user, of the k items recommended at that moment.
 
     In a log without an order every user's clicks are dealt out over the folds. Each fold in turn is taken away and
     the model fitted to the rest. The accuracy is the share of hits among the k items recommended to each user who
@@ -162,9 +163,7 @@ def tune(
     >>> tuning.table.columns.tolist()
     ['regularization', 'accuracy', 'standard_error', 'seconds']
     """
-    from sklearn.model_selection import ParameterGrid
-
-    k, settings = check_k(k), [dict(setting) for setting in ParameterGrid(grid)]
+    k, settings = check_k(k), _settings(grid)
     parts, split = _parts(clicks, folds, k, horizon, seed, repeats)
     options = {"seed": seed, "n_threads": 1, **(fit or {})}
     accuracy, seconds = (np.full((len(settings), len(parts)), np.nan) for _ in range(2))
@@ -196,6 +195,18 @@ def tune(
     return Tuning(model_class, tuple(settings), accuracy, seconds, k, seed, limit, split)
 
 
+def _settings(grid: Grid) -> list[dict[str, Any]]:
+    """Return every combination of the values of a grid, or of each of several; the last name changes fastest."""
+    found: list[dict[str, Any]] = []
+    for one in [grid] if isinstance(grid, Mapping) else grid:
+        for name, values in one.items():
+            if isinstance(values, str | bytes) or not isinstance(values, Iterable) or not len(list(values)):
+                raise InputError(f"the grid has no list of values to try for {name!r}, but {values!r}.")
+        names = sorted(one)
+        found += [dict(zip(names, values, strict=True)) for values in product(*(one[name] for name in names))]
+    return found
+
+
 def _parts(
     clicks: Clicks, folds: int, k: int, horizon: int | None, seed: int, repeats: bool
 ) -> tuple[list[Any], str]:
@@ -212,4 +223,5 @@ def _parts(
     assert times is not None
     span = int((times.max() - np.sort(times)[int((1 - LATER) * len(times))]).astype(np.int64))
     window = f"{max(span // max(operator.index(folds), 1), 1) / 1000:.3f}ms"
-    return list(splitting.time_windows(clicks, folds, window, limit, "moment", seed, repeats)), "later clicks"
+    windows = splitting.time_windows(clicks, folds, window, limit, "moment", seed, repeats)
+    return [one for one in windows if len(one.test.sequence)], "later clicks"

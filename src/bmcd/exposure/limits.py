@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from bmcd.clicks.item_table import ItemGroups, group_numbers
 from bmcd.clicks.log import Clicks
 from bmcd.errors import ExposureError, InputError, InputTypeError
 from bmcd.system.text import listed, shown
@@ -19,8 +20,28 @@ Limit = int | float | Mapping[Any, int | float]
 
 # A share times a number of users may miss a whole number by a rounding error.
 ROUNDING = 1e-9
+# An item with a floor is a candidate of this many times as many users, where there are as many.
+CHOICE = 3
 # How many items a message names.
 NAMED = 5
+
+
+class GroupLimits(NamedTuple):
+    """Floors and caps of groups of items, as numbers of recommendations."""
+
+    names: tuple[str, ...]
+    of_item: Ints
+    """[item]: the number of its group, -1 without one."""
+    low: Ints
+    """[group]"""
+    high: Ints
+    """[group]"""
+
+    def shown(self, exposure: Ints) -> Ints:
+        """Return how many recommendations are of each group, given how often each item is shown."""
+        inside = self.of_item >= 0
+        counts = np.bincount(self.of_item[inside], weights=exposure[inside], minlength=len(self.names))
+        return counts.astype(np.int64)
 
 
 class Limits(NamedTuple):
@@ -32,10 +53,31 @@ class Limits(NamedTuple):
     """[item]: the cap, the largest number of users to whom it is shown."""
     cover: int
     """The least number of different items shown."""
+    groups: GroupLimits | None = None
+
+    def lacking(self, items: Ints, possible: Ints, k: int) -> NDArray[np.bool_]:
+        """Return which items with floors are candidates, [user, place], of so few users that there is no choice.
+
+        ``possible`` is the number of users to whom each item may be shown. Items of a group that has a floor lack
+        users while the group does.
+        """
+        found = np.bincount(items[items >= 0], minlength=len(self.low))
+        own: NDArray[np.bool_] = found < np.minimum(CHOICE * self.low, possible)
+        if self.groups is not None:
+            of_item = np.append(self.groups.of_item, -1)[items]
+            for g in np.flatnonzero(self.groups.low > 0).tolist():
+                places = int(np.minimum((of_item == g).sum(axis=1), k).sum())
+                short = (self.groups.of_item == g) & (found < possible)
+                own |= short & (places < CHOICE * self.groups.low[g])
+        return own
 
     def kept_by(self, exposure: Ints) -> bool:
         """Return whether items that are shown this often keep all limits."""
         within = (self.low <= exposure) & (exposure <= self.high)
+        if self.groups is not None:
+            shown = self.groups.shown(exposure)
+            if (shown < self.groups.low).any() or (shown > self.groups.high).any():
+                return False
         return bool(within.all()) and int((exposure > 0).sum()) >= self.cover
 
 
@@ -63,6 +105,55 @@ def read_limits(
     if cover > clicks.n_items:
         raise InputError(f"min_coverage asks for {cover:,} items, but there are {clicks.n_items:,}.")
     return Limits(low, high, cover)
+
+
+def with_groups(
+    limits: Limits, group: str | None, least: Limit | None, most: Limit | None, clicks: Clicks, due: int
+) -> Limits:
+    """Return limits with floors and caps of groups; ``due`` is the number of all recommendations."""
+    if least is None and most is None:
+        if group is not None:
+            raise InputError("group goes with min_group_exposure or max_group_exposure.")
+        return limits
+    if limits.cover:
+        raise InputError("min_coverage and limits of groups cannot be combined. Give floors to items instead.")
+    if clicks.items_table is None:
+        raise InputError("limits of groups need an item table: read_clicks(..., items='items.csv').")
+    name, groups = clicks.items_table.grouping(group)
+    lengths = np.diff(groups.starts)
+    if (several := np.flatnonzero(lengths > 1)).size:
+        item = int(several[0])
+        raise InputError(
+            f"limits of groups need items with one {name} at most, but {several.size:,} items have several, such "
+            f"as item {shown(clicks.items[item])}: {listed(list(groups.of_item(item)))}."
+        )
+    of_item = np.full(clicks.n_items, -1, np.int64)
+    of_item[lengths == 1] = groups.numbers
+    low = _of_groups(least, "min_group_exposure", name, groups, due, 0)
+    high = np.minimum(_of_groups(most, "max_group_exposure", name, groups, due, due), due)
+    if (crossed := np.flatnonzero(low > high)).size:
+        named = [f"{shown(groups.names[g])} ({low[g]:,} above {high[g]:,})" for g in crossed]
+        raise ExposureError(
+            f"the floor, min_group_exposure, is above the cap or the {due:,} recommendations in {name} "
+            f"{listed(named, NAMED)}.",
+            [groups.names[g] for g in crossed],
+            int((low - high)[crossed].sum()),
+        )
+    return limits._replace(groups=GroupLimits(groups.names, of_item, low, high))
+
+
+def _of_groups(limit: Limit | None, name: str, column: str, groups: ItemGroups, due: int, otherwise: int) -> Ints:
+    round_off = math.ceil if name == "min_group_exposure" else math.floor
+    counts = np.full(len(groups.names), otherwise, np.int64)
+    if limit is not None and hasattr(limit, "items"):
+        given = dict(limit.items())
+        for g, (one, number) in zip(
+            group_numbers(groups, list(given), f"{name} of {column}"), given.items(), strict=True
+        ):
+            counts[g] = _number(number, f"{name} of {shown(one)}", due, "recommendations", round_off)
+    elif limit is not None:
+        counts[:] = _number(limit, name, due, "recommendations", round_off)
+    return counts
 
 
 def _of_items(limit: Limit | None, name: str, clicks: Clicks, otherwise: int) -> Ints:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bmcd.clicks.ids import id_ranks
 from bmcd.clicks.log import Clicks, Library
+from bmcd.errors import InputError
 from bmcd.exposure.flow import FlowProblem, best_flow, graph_solvers
-from bmcd.exposure.limits import Limit, Limits, read_limits
+from bmcd.exposure.limits import Limit, Limits, read_limits, with_groups
 from bmcd.exposure.shortfall import explain_shortfall
 from bmcd.exposure.weights import Bools, Value, Weights, read_weights
 from bmcd.prediction.top_k import Lists, check_k, recommendation_frame
@@ -99,6 +100,19 @@ class Reranking:
     largest_error: float
     """How far rounding may have left `after.total` below the greatest total possible within the limits, at most."""
     clicks: Clicks
+    candidates: int | None = None
+    """From how many of the best items of each user it chose; None for all."""
+
+    def group_exposure(self, library: Library | None = None) -> Any:
+        """Return a frame with a row for each group with limits: group, before, after, floor, cap."""
+        import narwhals as nw
+
+        if (groups := self.limits.groups) is None:
+            raise InputError("there are no limits of groups: rerank(..., group=, min_group_exposure=...).")
+        data: dict[str, Any] = {"group": list(groups.names)}
+        data |= {"before": groups.shown(self.before.exposure), "after": groups.shown(self.after.exposure)}
+        data |= {"floor": groups.low, "cap": groups.high}
+        return nw.from_dict(data, backend=library or self.clicks.library).to_native()
 
     @property
     def price(self) -> float:
@@ -160,6 +174,10 @@ def rerank(
     max_exposure: Limit | None = None,
     min_exposure: Limit | None = None,
     min_coverage: int | float | None = None,
+    group: str | None = None,
+    max_group_exposure: Limit | None = None,
+    min_group_exposure: Limit | None = None,
+    candidates: int | Literal["auto"] | None = "auto",
     clicks: Clicks | None = None,
     value: Value | None = None,
     **options: Any,
@@ -186,6 +204,13 @@ def rerank(
     min_coverage
         How many different items must be shown: a whole number, or a share of all items. They are chosen so that
         the price is least.
+    group, max_group_exposure, min_group_exposure
+        The column of the item table, by default the first one, and how many recommendations may, and must, be of
+        each of its groups, of which an item may have one: whole numbers of recommendations, or shares of all of
+        them; for all groups, or some, ``{"local": 0.2}``. Not together with min_coverage.
+    candidates
+        From how many of the best items of each user it chooses, and from as many of the items that have a floor.
+        "auto": all items, up to two million pairs of users and items, and then 100. None: all.
     clicks
         With a matrix, or a recommender without ``clicks_``: the clicks it was fitted to.
     value
@@ -220,18 +245,32 @@ def rerank(
     """
     graph_solvers()  # a missing package is reported before any work is done
     k = check_k(k)
-    weights = read_weights(model, k, clicks, value, options)
-    return rerank_weights(weights, k, read_limits(min_exposure, max_exposure, min_coverage, weights.clicks))
+    own = (min_exposure, max_exposure, min_coverage)
+    of_groups = (group, min_group_exposure, max_group_exposure)
+
+    def lacking(clicks: Clicks, items: NDArray[np.int64]) -> Bools:
+        due = int(np.minimum(clicks.n_items - clicks.per_user, k).sum())
+        limits = with_groups(read_limits(*own, clicks), *of_groups, clicks, due)
+        return limits.lacking(items, clicks.n_users - clicks.per_item, k)
+
+    weights = read_weights(model, k, clicks, value, options, candidates, lacking)
+    due = int((weights.items[:, :k] >= 0).sum())
+    return rerank_weights(
+        weights, k, with_groups(read_limits(*own, weights.clicks), *of_groups, weights.clicks, due)
+    )
 
 
 def rerank_weights(weights: Weights, k: int, limits: Limits) -> Reranking:
     """Rerank what has been read and checked."""
-    plain = weights.place < k
+    plain = weights.items >= 0
+    plain[:, k:] = False
     chosen, error = plain, 0.0
     # Where the plain lists keep the limits they are the answer, down to the order of ties.
-    if not limits.kept_by(plain.sum(axis=0)):
+    if not limits.kept_by(_exposure(weights, plain)):
         chosen, error = _best_within(limits, weights, k, plain)
-    before, after = (ShownItems(float(weights.score[mask].sum()), mask.sum(axis=0)) for mask in (plain, chosen))
+    before, after = (
+        ShownItems(float(weights.score[mask].sum()), _exposure(weights, mask)) for mask in (plain, chosen)
+    )
     changed = chosen & ~plain
     return Reranking(
         recommendations=_frame(weights, k, chosen),
@@ -244,33 +283,53 @@ def rerank_weights(weights: Weights, k: int, limits: Limits) -> Reranking:
         n_users_changed=int(changed.any(axis=1).sum()),
         largest_error=error,
         clicks=weights.clicks,
+        candidates=weights.candidates,
     )
 
 
+def _exposure(weights: Weights, mask: Bools) -> NDArray[np.int64]:
+    """Return how often each item is shown."""
+    return np.bincount(weights.items[mask], minlength=weights.clicks.n_items).astype(np.int64)
+
+
 def make_problem(weights: Weights, k: int, limits: Limits) -> tuple[FlowProblem, tuple[Any, ...]]:
-    """Return the problem with users and items sorted by id, so that their order decides no tie; and the index."""
-    users, items = (np.argsort(id_ranks(ids)) for ids in (weights.clicks.users, weights.clicks.items))
-    by_id = np.ix_(users, items)
-    available = weights.available[by_id]
-    demand = np.minimum(available.sum(axis=1), k)
-    sorted_limits = limits._replace(low=limits.low[items], high=limits.high[items])
-    return FlowProblem(available, demand, sorted_limits), by_id
+    """Return the problem with users and items numbered by id, so that their order decides no tie.
+
+    The second is where each pair of the problem stands in the weights.
+    """
+    user_rank, item_rank = (id_ranks(ids) for ids in (weights.clicks.users, weights.clicks.items))
+    rows, places = np.nonzero(weights.items >= 0)
+    user, item = user_rank[rows], item_rank[weights.items[rows, places]]
+    order = np.lexsort((item, user))
+    demand = np.zeros(len(user_rank), np.int64)
+    demand[user_rank] = np.minimum((weights.items >= 0).sum(axis=1), k)
+    by_id = np.argsort(item_rank)
+    sorted_limits = limits._replace(low=limits.low[by_id], high=limits.high[by_id])
+    if limits.groups is not None:
+        own = limits.groups._replace(of_item=limits.groups.of_item[by_id])
+        sorted_limits = sorted_limits._replace(groups=own)
+    return FlowProblem(user[order], item[order], demand, sorted_limits), (rows[order], places[order])
 
 
 def _best_within(limits: Limits, weights: Weights, k: int, plain: Bools) -> tuple[Bools, float]:
-    problem, by_id = make_problem(weights, k, limits)
-    solution = best_flow(problem, weights.score[by_id], plain[by_id])
+    problem, pairs = make_problem(weights, k, limits)
+    solution = best_flow(problem, weights.score[pairs], plain[pairs])
     if solution is None:
-        raise explain_shortfall(problem, weights.clicks.items[by_id[1].ravel()], k)
+        items = weights.clicks.items[np.argsort(id_ranks(weights.clicks.items))]
+        error = explain_shortfall(problem, items, k)
+        if weights.candidates is not None:
+            said = f"{error} (Of the best {weights.candidates} items of each user: more with candidates=.)"
+            error = type(error)(said, error.items, error.shortfall)
+        raise error
     chosen = np.zeros_like(plain)
-    chosen[by_id] = solution.chosen
+    chosen[pairs] = solution.chosen
     return chosen, solution.largest_error
 
 
 def _frame(weights: Weights, k: int, chosen: Bools) -> Any:
-    place = np.where(chosen, weights.place, weights.clicks.n_items)
-    order = np.argsort(place, axis=1, kind="stable")[:, :k]
-    items = np.where(np.take_along_axis(chosen, order, axis=1), order, -1)
+    order = np.argsort(~chosen, axis=1, kind="stable")[:, :k]
+    there = np.take_along_axis(chosen, order, axis=1)
+    items = np.where(there, np.take_along_axis(weights.items, order, axis=1), -1)
     columns = {weights.value: weights.score, **weights.more_columns}
     values = {name: np.take_along_axis(column, order, axis=1) for name, column in columns.items()}
     return recommendation_frame(weights.clicks.users, Lists(items, values), weights.clicks)

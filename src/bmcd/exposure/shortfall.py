@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from bmcd.errors import ExposureError
 from bmcd.exposure.flow import FlowProblem, graph_solvers, widest_coverage
-from bmcd.exposure.limits import NAMED
+from bmcd.exposure.limits import NAMED, GroupLimits
 from bmcd.system.text import listed, shown
 
 Ids = NDArray[Any]
@@ -28,12 +28,12 @@ def explain_shortfall(problem: FlowProblem, items: Ids, k: int) -> ExposureError
         or _totals(problem, items, k)
         or blame_floors(problem, items)
         or blame_caps(problem, items)
-        or _coverage(problem)
+        or (_coverage(problem) if problem.limits.groups is None else _groups(problem, problem.limits.groups))
     )
 
 
 def _single_floors(problem: FlowProblem, items: Ids) -> ExposureError | None:
-    low, possible = problem.limits.low, problem.available.sum(axis=0)
+    low, possible = problem.limits.low, problem.n_users_of
     if not (bad := np.flatnonzero(low > possible)).size:
         return None
     reasons = [
@@ -47,8 +47,8 @@ def _single_floors(problem: FlowProblem, items: Ids) -> ExposureError | None:
 
 
 def _totals(problem: FlowProblem, items: Ids, k: int) -> ExposureError | None:
-    low, high, _ = problem.limits
-    n_users, due = problem.available.shape[0], int(problem.demand.sum())
+    low, high = problem.limits.low, problem.limits.high
+    n_users, due = len(problem.demand), int(problem.demand.sum())
     what = f"{n_users:,} users with k={k} get {due:,} recommendations"
     if (floors := int(low.sum())) > due:
         return ExposureError(
@@ -57,7 +57,7 @@ def _totals(problem: FlowProblem, items: Ids, k: int) -> ExposureError | None:
             items[low > 0].tolist(),
             floors - due,
         )
-    if (places := int(np.minimum(high, problem.available.sum(axis=0)).sum())) < due:
+    if (places := int(np.minimum(high, problem.n_users_of).sum())) < due:
         return ExposureError(
             f"{what}, but the items may be shown only {places:,} times under their caps: {due - places:,} too few. "
             "Raise max_exposure, or lower k.",
@@ -88,13 +88,58 @@ def blame_caps(problem: FlowProblem, items: Ids) -> ExposureError | None:
     if not lacking:
         return None
     places = int(problem.limits.high[blamed].sum())
-    others = problem.available[:, ~blamed].sum(axis=1)
+    others = np.bincount(problem.user[~blamed[problem.item]], minlength=len(problem.demand))
     return ExposureError(
         f"{(problem.demand > others).sum():,} users have so few other items left that they need "
         f"{places + lacking:,} recommendations of {_named(items[blamed])}, but the caps allow only {places:,}: "
         f"{lacking:,} too few. Raise their max_exposure, or lower k.",
         items[blamed].tolist(),
         lacking,
+    )
+
+
+def _groups(problem: FlowProblem, groups: GroupLimits) -> ExposureError:
+    """Return an error about groups: totals, single groups, then how far floors and caps can be kept together."""
+    due = int(problem.demand.sum())
+    if (floors := int(groups.low.sum())) > due:
+        names = [f"{shown(groups.names[g])} {groups.low[g]:,}" for g in np.flatnonzero(groups.low > 0)]
+        return ExposureError(
+            f"the floors of groups add up to {floors:,} ({listed(names, NAMED)}), but there are {due:,} "
+            f"recommendations: {floors - due:,} too few. Lower min_group_exposure.",
+            [groups.names[g] for g in np.flatnonzero(groups.low > 0)],
+            floors - due,
+        )
+    most = np.minimum(problem.limits.high, problem.n_users_of)
+    own = groups.of_item[problem.item]
+    per_user = np.zeros((len(problem.demand), len(groups.names) + 1), np.int64)
+    np.add.at(per_user, (problem.user, own), 1)
+    possible = np.minimum(np.minimum(per_user, problem.demand[:, None])[:, :-1].sum(axis=0), groups.shown(most))
+    if (bad := np.flatnonzero(groups.low > possible)).size:
+        g = int(bad[0])
+        return ExposureError(
+            f"{shown(groups.names[g])} should have {groups.low[g]:,} recommendations, but at most {possible[g]:,} "
+            f"of the places in users' lists can go to it: {groups.low[g] - possible[g]:,} too few. Lower "
+            "min_group_exposure.",
+            [groups.names[g]],
+            int(groups.low[g] - possible[g]),
+        )
+    without = int(most[groups.of_item < 0].sum())
+    places = int(np.minimum(groups.high, groups.shown(most)).sum()) + without
+    if places < due:
+        capped = [f"{shown(groups.names[g])} {groups.high[g]:,}" for g in np.flatnonzero(groups.high < due)]
+        return ExposureError(
+            f"the caps of groups ({listed(capped, NAMED)}) allow {places:,} recommendations, but {due:,} are due: "
+            f"{due - places:,} too few. Raise max_group_exposure, or lower k.",
+            [groups.names[g] for g in np.flatnonzero(groups.high < due)],
+            due - places,
+        )
+    floors_of = [f"{shown(groups.names[g])} at least {groups.low[g]:,}" for g in np.flatnonzero(groups.low > 0)]
+    caps_of = [f"{shown(groups.names[g])} at most {groups.high[g]:,}" for g in np.flatnonzero(groups.high < due)]
+    return ExposureError(
+        f"the limits of items and groups ({listed([*floors_of, *caps_of], 2 * NAMED)}) cannot be kept together, "
+        "because of what the users have clicked. Lower floors, or raise caps.",
+        [groups.names[g] for g in np.flatnonzero((groups.low > 0) | (groups.high < due))],
+        1,
     )
 
 
@@ -114,10 +159,9 @@ def _cut(problem: FlowProblem, of_items: NDArray[np.int64], *, sink_side: bool) 
     Of all minimum cuts it is the nearest, with the smallest set of items: seen from the sink, the items that need
     more; seen from the source, the full items of users who need more.
     """
-    available, demand, _ = problem
-    n_users, n_items = available.shape
+    user, item, demand, _ = problem
+    n_users, n_items = len(demand), len(of_items)
     source, sink = n_users + n_items, n_users + n_items + 1
-    user, item = np.nonzero(available)
     tails = np.concatenate([user, np.full(n_users, source), n_users + np.arange(n_items)])
     heads = np.concatenate([n_users + item, np.arange(n_users), np.full(n_items, sink)])
     capacities = np.concatenate([np.ones(len(user), np.int64), demand, of_items])

@@ -206,8 +206,8 @@ def _default_ladder(
         return "min_coverage", _rungs(plain.n_shown, most, steps)
     if limits["min_exposure"] is not None:
         raise InputError("the plain lists show all items already: give a list of floors, min_exposure, or of caps.")
-    highest = min(int(problem.demand.sum()) // len(fixed.low), int(problem.available.sum(axis=0).min()))
-    no_scores = np.zeros(problem.available.shape)
+    highest = min(int(problem.demand.sum()) // len(fixed.low), int(problem.n_users_of.min()))
+    no_scores = np.zeros(len(problem.user))
     while highest > 0:
         floors = fixed._replace(low=np.full_like(fixed.low, highest))
         possible = (floors.low <= floors.high).all()

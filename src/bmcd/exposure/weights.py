@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -13,6 +14,7 @@ from bmcd.clicks.log import Clicks
 from bmcd.errors import InputError, InputTypeError
 from bmcd.evaluation.lists import read_lists
 from bmcd.models.base import ProbabilityModel
+from bmcd.prediction.rules import merged
 from bmcd.prediction.top_k import best_items
 from bmcd.system.text import shown
 
@@ -21,28 +23,46 @@ Bools = NDArray[np.bool_]
 Value = Literal["probability", "score"]
 # Larger arrays of users x items are refused: several of them are needed.
 MOST_PAIRS = 2**28
+# Of more pairs than this, the best items of each user are candidates, unless it is said otherwise.
+ALL_PAIRS, CANDIDATES = 2_000_000, 100
+# How often more users are looked for who may be shown items with floors.
+ROUNDS = 8
 
 
 class Weights(NamedTuple):
-    """What each pair of a user and an item is worth, users x items in the order of the clicks."""
+    """The items that may be shown to each user, in the plain order, and what each is worth."""
 
     clicks: Clicks
     value: Value
     """What the scores are, which is also the name of their column."""
+    items: NDArray[np.int64]
+    """[user, place]: columns of the clicks, best first, -1 where there are fewer; the first k are what `recommend`
+    gives. Clicked items are not there."""
     score: Floats
-    """What is summed: probability or score; 0 where the item may not be shown."""
-    available: Bools
-    """Whether the item may be shown to the user: it was not clicked."""
-    place: NDArray[np.int64]
-    """The item's place in the user's plain order, from 0: the first k are what `recommend` gives."""
+    """[user, place]: what is summed, probability or score; 0 where there is no item."""
     more_columns: dict[str, Floats]
     """Other columns of the recommendations, such as the Monte Carlo standard error."""
+    candidates: int | None = None
+    """The number of items of each user, where these are not all."""
 
 
 def read_weights(
-    model: Any, k: int, clicks: Clicks | None, value: Value | None, options: dict[str, Any]
+    model: Any,
+    k: int,
+    clicks: Clicks | None,
+    value: Value | None,
+    options: dict[str, Any],
+    candidates: int | Literal["auto"] | None = "auto",
+    lacking: Callable[[Clicks, NDArray[np.int64]], Bools] | None = None,
 ) -> Weights:
-    """Return the weights of a fitted recommender, or of a matrix with the clicks it was made from."""
+    """Return the weights of a fitted recommender, or of a matrix with the clicks it was made from.
+
+    With ``candidates`` they are those of that many items of each user, and of as many of the items that are
+    ``lacking`` in them to reach floors, asked for again until enough users have them.
+    """
+    is_number = isinstance(candidates, int) and not isinstance(candidates, bool) and candidates >= k
+    if not is_number and candidates not in ("auto", None):
+        raise InputError(f"candidates must be a number of items, at least k, 'auto' or None, not {candidates!r}.")
     if value not in (None, "probability", "score"):
         raise InputError(f"value must be 'probability' or 'score', but it is {value!r}.")
     if not hasattr(model, "recommend"):
@@ -55,7 +75,12 @@ def read_weights(
     if value is not None:
         raise InputError("value is only for a matrix: a recommender itself says what it gives.")
     if isinstance(model, ProbabilityModel):
-        return _of_model(model, k, clicks, options)
+        own = model.clicks_with_users()
+        if clicks is not None and clicks is not own and clicks != own:
+            raise InputError("these are not the clicks the model was fitted to; leave clicks= out.")
+        if (size := _size(candidates, own)) is not None:
+            return _of_best(model, k, own, options, size, lacking)
+        return _of_model(model, k, own, options)
     fitted_to = clicks if clicks is not None else getattr(model, "clicks_", None)
     if not isinstance(fitted_to, Clicks):
         raise InputTypeError(f"pass clicks=, the Clicks that the {type(model).__name__} was fitted to.")
@@ -64,19 +89,40 @@ def read_weights(
     return _of_rival(model, k, fitted_to, options)
 
 
-def _of_model(model: ProbabilityModel, k: int, clicks: Clicks | None, options: dict[str, Any]) -> Weights:
-    fitted_to = model.clicks_with_users()
-    if (size := fitted_to.n_users * fitted_to.n_items) > MOST_PAIRS:
-        shape = f"all {fitted_to.n_users:,} users for all {fitted_to.n_items:,} items"
+def _size(candidates: int | Literal["auto"] | None, clicks: Clicks) -> int | None:
+    """Return how many candidates each user has, None for all items."""
+    if candidates == "auto":
+        return None if clicks.n_users * clicks.n_items <= ALL_PAIRS else CANDIDATES
+    return None if candidates is None or candidates >= clicks.n_items else candidates
+
+
+def _of_best(
+    model: ProbabilityModel, k: int, clicks: Clicks, options: dict[str, Any], size: int,
+    lacking: Callable[[Clicks, NDArray[np.int64]], Bools] | None,
+) -> Weights:  # fmt: skip
+    """Return the weights of the best items of each user, and of the best of those that lack users."""
+    lists = model.lists(max(size, k), horizon=k, **options)
+    for _ in range(ROUNDS if lacking is not None else 0):
+        assert lacking is not None
+        if not (wanted := lacking(clicks, lists.items)).any():
+            break
+        more = model.lists(max(size, k), None, wanted, horizon=k, **options)
+        lists = merged(lists, more, "probability")
+    others = {name: of for name, of in lists.values.items() if name != "probability"}
+    return Weights(clicks, "probability", lists.items, lists.values["probability"], others, size)
+
+
+def _of_model(model: ProbabilityModel, k: int, clicks: Clicks, options: dict[str, Any]) -> Weights:
+    if (size := clicks.n_users * clicks.n_items) > MOST_PAIRS:
+        shape = f"all {clicks.n_users:,} users for all {clicks.n_items:,} items"
         raise InputError(
-            f"rerank needs the probabilities of {shape}, which take {size * 8 / 2**30:.1f} GiB several times. "
-            "Fit the model to fewer users, or to the items most clicked (most_clicked)."
+            f"rerank with candidates=None needs the probabilities of {shape}, which take "
+            f"{size * 8 / 2**30:.1f} GiB several times. Leave candidates out, which takes the best 100 items "
+            "of each user."
         )
-    if clicks is not None and clicks is not fitted_to and clicks != fitted_to:
-        raise InputError("these are not the clicks the model was fitted to; leave clicks= out.")
     blocks = [predictions for _, predictions in model.prediction_blocks(k, **options)]
     probability, mcse, tie_breaker = (np.concatenate(arrays) for arrays in zip(*blocks, strict=True))
-    return _weights(fitted_to, "probability", probability, tie_breaker, {"mcse": mcse})
+    return _weights(clicks, "probability", probability, tie_breaker, {"mcse": mcse})
 
 
 def _of_matrix(matrix: Any, clicks: Clicks, value: Value) -> Weights:
@@ -97,10 +143,13 @@ def _weights(
     available = ~np.asarray(clicks.matrix.toarray(), np.bool_)
     score = np.where(available, score, 0.0)
     order = best_items(score, available, clicks.n_items, id_ranks(clicks.items), tie_breaker)
-    place = np.full(score.shape, clicks.n_items, np.int64)
-    user, rank = np.nonzero(order >= 0)
-    place[user, order[user, rank]] = rank
-    return Weights(clicks, value, score, available, place, more_columns or {})
+
+    def placed(of: Floats) -> Floats:
+        return np.where(order >= 0, np.take_along_axis(of, np.maximum(order, 0), axis=1), 0.0)
+
+    return Weights(
+        clicks, value, order, placed(score), {name: placed(of) for name, of in (more_columns or {}).items()}
+    )
 
 
 def _of_rival(model: Any, k: int, clicks: Clicks, options: dict[str, Any]) -> Weights:
@@ -113,8 +162,10 @@ def _of_rival(model: Any, k: int, clicks: Clicks, options: dict[str, Any]) -> We
     score, available = np.zeros(clicks.matrix.shape), np.zeros(clicks.matrix.shape, np.bool_)
     score[user, item], available[user, item] = values, True
     _check_scores(score, available, clicks, value)
-    place = np.full(clicks.matrix.shape, clicks.n_items, np.int64)
-    place[lists.user, lists.item] = lists.rank - 1
+    order = np.full(clicks.matrix.shape, -1, np.int64)
+    order[lists.user, lists.rank - 1] = lists.item
+    in_order = np.zeros(clicks.matrix.shape)
+    in_order[lists.user, lists.rank - 1] = score[lists.user, lists.item]
     if value == "probability":
         first = read_lists(model.recommend(k=k, **options), clicks)
         if first.probability is None or np.abs(first.probability - score[first.user, first.item]).max() > 1e-6:
@@ -122,7 +173,7 @@ def _of_rival(model: Any, k: int, clicks: Clicks, options: dict[str, Any]) -> We
                 f"the probabilities of {type(model).__name__} depend on k, so recommend cannot give those of all "
                 "items. Give it a method probabilities(k), users x items, or pass that matrix and clicks."
             )
-    return Weights(clicks, value, score, available, place, {})
+    return Weights(clicks, value, order, in_order, {})
 
 
 def _check_scores(score: Floats, available: Bools, clicks: Clicks, value: Value) -> None:

@@ -9,10 +9,10 @@ from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator
-from sklearn.exceptions import NotFittedError
 
 from bmcd.clicks.histories import clicks_of_histories
+from bmcd.clicks.ids import id_ranks
+from bmcd.clicks.item_table import Filter, allowed_items
 from bmcd.clicks.log import Clicks
 from bmcd.clusters.summary import ClusterSummaries
 from bmcd.errors import InputError
@@ -20,17 +20,19 @@ from bmcd.models.persistence import Packed, save
 from bmcd.models.remarks import warn_if_few_are_left
 from bmcd.prediction.answers import Answers, MaxDraws, Options, Predictions
 from bmcd.prediction.cutoffs import cutoff_for, cutoff_table, sure_cutoff_for
+from bmcd.prediction.rules import Rules, RulesReport, read_rules, ruled_lists, with_report
 from bmcd.prediction.top_k import Frame, Lists, check_horizon, check_k, recommendation_frame
 from bmcd.prediction.truth import read_truth, was_clicked
 from bmcd.sampling.diagnostics import SHORT, Verdict
 from bmcd.sampling.draws import ChainDraws
 from bmcd.simulation import Simulation
+from bmcd.system.estimator import BaseEstimator, not_fitted
 from bmcd.system.markup import tag
 
 Floats = NDArray[np.float64]
 
 
-class ProbabilityModel(BaseEstimator, ABC):  # type: ignore[misc]
+class ProbabilityModel(BaseEstimator, ABC):
     """A recommender whose answers are probabilities. A model of this kind sets `clicks_` and `_answers` in its fit.
 
     Attributes
@@ -53,6 +55,9 @@ class ProbabilityModel(BaseEstimator, ABC):  # type: ignore[misc]
         min_probability: float | None = None,
         *,
         horizon: int | None = None,
+        only: Filter | None = None,
+        never: Filter | None = None,
+        rules: Rules | None = None,
         max_draws: MaxDraws = "auto",
         n_threads: int | None = None,
         progress: bool | None = None,
@@ -83,6 +88,12 @@ class ProbabilityModel(BaseEstimator, ABC):  # type: ignore[misc]
         horizon
             The number of next clicks that a probability refers to; by default k. A page that shows ten items and
             asks for the next click is ``recommend(k=10, horizon=1)``.
+        only, never
+            Recommend only items of these groups of the item table, and none of those:
+            ``only={"section": ["sports"]}, never={"source": ["agency"]}``. See the guide "Groups of items".
+        rules
+            A `bmcd.ListRules`, or several: each list is the most probable one under the rules, and what they cost
+            is in ``attrs["rules"]`` of the frame.
         max_draws
             How many of the draws to use, over all chains, evenly spaced; None for all, "auto" for about 20 of
             BMCD and 40 of Tastes. `mcse` shows what that costs: mostly nothing, since chains differ more than the
@@ -98,10 +109,14 @@ class ProbabilityModel(BaseEstimator, ABC):  # type: ignore[misc]
         least, options = _check_probability(min_probability), Options(max_draws, n_threads, progress)
         clicks = self.clicks_with_users()
         k, horizon = check_k(k), check_horizon(horizon, k)
-        lists = self._lists(k, horizon, users, items, options)
         rows = self._answers.rows(users)
+        allowed = self.allowed(items, only, never)
+        if rules is None:
+            lists, report = self._lists(k, horizon, users, allowed, options), None
+        else:
+            lists, report = self._ruled(clicks, rows, k, horizon, allowed, rules, options)
         warn_if_few_are_left(self._n_clicked(clicks)[rows], clicks.n_items, k, horizon)
-        return recommendation_frame(clicks.users[rows], lists, clicks, column="probability", at_least=least)
+        return _framed(clicks.users[rows], lists, clicks, least, report)
 
     def recommend_for(
         self,
@@ -112,6 +127,9 @@ class ProbabilityModel(BaseEstimator, ABC):  # type: ignore[misc]
         *,
         unknown: Literal["error", "ignore"] = "error",
         horizon: int | None = None,
+        only: Filter | None = None,
+        never: Filter | None = None,
+        rules: Rules | None = None,
         max_draws: MaxDraws = "auto",
         n_threads: int | None = None,
         progress: bool | None = None,
@@ -142,9 +160,7 @@ class ProbabilityModel(BaseEstimator, ABC):  # type: ignore[misc]
         strangers = clicks_of_histories(histories, self.check_fitted().clicks_, unknown)
         k, horizon = check_k(k), check_horizon(horizon, k)
         options = Options(max_draws, n_threads, progress)
-        lists = self._answers.lists(strangers, None, k, items, options, horizon)
-        warn_if_few_are_left(strangers.per_user, strangers.n_items, k, horizon)
-        return recommendation_frame(strangers.users, lists, strangers, column="probability", at_least=least)
+        return self._frame_for(strangers, k, horizon, self.allowed(items, only, never), rules, least, options)
 
     def lists(
         self,
@@ -176,6 +192,70 @@ class ProbabilityModel(BaseEstimator, ABC):  # type: ignore[misc]
         self.check_fitted()
         k, options = check_k(k), Options(max_draws, n_threads, progress)
         return self._answers.lists(people, None, k, items, options, check_horizon(horizon, k))
+
+    def ruled_lists_for(
+        self,
+        people: Clicks,
+        k: int,
+        rules: Rules,
+        items: Iterable[Any] | None = None,
+        *,
+        horizon: int | None = None,
+        n_threads: int | None = None,
+    ) -> tuple[Lists, RulesReport]:
+        """Return `lists_for` under rules, and what the rules did."""
+        self.check_fitted()
+        k, options = check_k(k), Options("auto", n_threads, False)
+        return self._ruled(people, None, k, check_horizon(horizon, k), self.allowed(items), rules, options)
+
+    def allowed(
+        self, items: Iterable[Any] | None = None, only: Filter | None = None, never: Filter | None = None
+    ) -> NDArray[np.bool_] | None:
+        """Return which items may be recommended, by ids and by groups of the item table; None for all."""
+        clicks = self.check_fitted().clicks_
+        return allowed_items(clicks.items, clicks.items_table, items, only, never)
+
+    def similar(
+        self,
+        item: Any,
+        k: int = 10,
+        items: Iterable[Any] | None = None,
+        *,
+        only: Filter | None = None,
+        never: Filter | None = None,
+        n_threads: int | None = None,
+    ) -> Frame:
+        """Return the k items that a click on this item says most about: "who clicked this goes on to".
+
+        A frame with the columns item, title (if there are any), rank, probability (of being the very next click of
+        a visitor who has clicked only this item), lift (that over the probability for a visitor who has clicked
+        nothing yet), and gain, probability x log(lift), by which they are ranked: it favours neither popular nor
+        rare items. Only items with a lift above 1 are similar, so there may be fewer than k. ``items``, ``only``
+        and ``never`` are those of `recommend`.
+
+        >>> import bmcd
+        >>> model = bmcd.BMCD(2).fit(bmcd.simulate(n_users=100, seed=1).clicks, draws=10, warmup=10, chains=2)
+        >>> found = model.similar(3, k=4)
+        >>> found.columns.tolist(), (found["lift"] > 1).all()
+        (['item', 'rank', 'probability', 'lift', 'gain'], np.True_)
+        """
+        import narwhals as nw
+
+        clicks, k = self.check_fitted().clicks_, check_k(k)
+        (column,) = clicks.columns_of([item], "Similar items are known of items of the model.")
+        allowed = self.allowed(items, only, never)
+        after, before = self.law_of_next_click(clicks_of_histories([[item], []], clicks), n_threads=n_threads)[0]
+        there = (after > before) & (before > 0) & (np.arange(clicks.n_items) != column)
+        there &= True if allowed is None else allowed
+        lift = np.divide(after, before, out=np.ones_like(after), where=there)
+        gain = np.where(there, after * np.log(lift), -np.inf)
+        order = np.lexsort((id_ranks(clicks.items), -gain))[:k]
+        best = order[there[order]]
+        data: dict[str, Any] = {"item": clicks.items[best].tolist()}
+        if clicks.titles is not None:
+            data["title"] = clicks.titles[best].tolist()
+        data |= {"rank": np.arange(1, len(best) + 1), "probability": after[best], "lift": lift[best]}
+        return nw.from_dict(data | {"gain": gain[best]}, backend=clicks.library).to_native()
 
     def probabilities(
         self,
@@ -300,18 +380,21 @@ class ProbabilityModel(BaseEstimator, ABC):  # type: ignore[misc]
         horizon: int | None = None,
         confidence: float | None = 0.95,
         min_kept: int = 30,
+        finite_sample: bool = False,
         **options: Any,
     ) -> float:
         """Return the smallest `min_probability` with which what is kept has at least the wanted hit rate.
 
         It does so with this confidence for other users like those of ``test``, although it is chosen on these: see
-        `bmcd.prediction.cutoffs.sure_cutoff_for`. With confidence None the hit rate is only that on these data, and
-        a little lower on others. If no cut-off will do, an error says what can be promised.
+        `bmcd.prediction.cutoffs.sure_cutoff_for`. By default that rests on a bootstrap over users, with
+        ``finite_sample`` on a bound that holds for any number of them. With confidence None the hit rate is only
+        that on these data, and a little lower on others. If no cut-off will do, an error says what can be promised.
         """
         probability, hit, user = self._hits(test, k, horizon, options)
         if confidence is None:
             return cutoff_for(probability, hit, hit_rate, min_kept=min_kept)
-        return sure_cutoff_for(probability, hit, user, hit_rate, confidence=confidence, min_kept=min_kept)
+        how: Any = {"confidence": confidence, "min_kept": min_kept, "finite_sample": finite_sample}
+        return sure_cutoff_for(probability, hit, user, hit_rate, **how)
 
     @property
     def converged_(self) -> bool:
@@ -351,7 +434,9 @@ class ProbabilityModel(BaseEstimator, ABC):  # type: ignore[misc]
         The file holds every user's clicks, so that only its owner can read it (mode 0600). With ``clicks=False`` it
         holds no user id, no sequence of clicks, and no number that depends on fewer than five users. Such a model
         can serve `recommend_for`, but not `recommend`; clusters that had fewer users than that in a draw count in
-        it as clusters without preferences.
+        it as clusters without preferences. Items stay in the order of the clicks, which may be that of their first
+        clicks: fit to ``clicks.of_items(...)`` in another order if that must not be told, as ``bmcd fit
+        --no-clicks`` does.
         """
         save(self, path, clicks=clicks)
 
@@ -360,9 +445,9 @@ class ProbabilityModel(BaseEstimator, ABC):  # type: ignore[misc]
         """Return header and arrays of the file that `save` writes; see `bmcd.models.persistence`."""
 
     def check_fitted(self) -> Self:
-        """Return the model itself, or raise scikit-learn's `NotFittedError`."""
+        """Return the model itself, or raise `NotFittedError`."""
         if not hasattr(self, "_answers"):
-            raise NotFittedError(f"this {type(self).__name__} is not fitted yet: call fit(clicks) first.")
+            raise not_fitted(self)
         return self
 
     def clicks_with_users(self) -> Clicks:
@@ -389,7 +474,7 @@ class ProbabilityModel(BaseEstimator, ABC):  # type: ignore[misc]
         )
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
-        """Let notebooks show the line above, which says whether it converged, and not scikit-learn's diagram."""
+        """Let notebooks show the line above, which says whether it converged."""
         return {"text/plain": repr(self), "text/html": tag("pre", repr(self))}
 
     def _to_explain(self, user: Any, item: Any, history: Iterable[Any] | None) -> tuple[Clicks, int, str]:
@@ -404,6 +489,33 @@ class ProbabilityModel(BaseEstimator, ABC):  # type: ignore[misc]
         if person.matrix[:, [column]].nnz:
             raise InputError(f"user {user!r} has clicked {title}: only other items have a probability.")
         return person, column, title
+
+    def _frame_for(
+        self, people: Clicks, k: int, horizon: int, allowed: NDArray[np.bool_] | None, rules: Rules | None,
+        least: float | None, options: Options,
+    ) -> Frame:  # fmt: skip
+        """Return recommendations for people it was not fitted to."""
+        if rules is None:
+            lists, report = self._answers.lists(people, None, k, allowed, options, horizon), None
+        else:
+            lists, report = self._ruled(people, None, k, horizon, allowed, rules, options)
+        warn_if_few_are_left(self._n_clicked(people), people.n_items, k, horizon, stacklevel=4)
+        return _framed(people.users, lists, people, least, report)
+
+    def _ruled(
+        self, people: Clicks, rows: NDArray[np.int64] | None, k: int, horizon: int,
+        allowed: NDArray[np.bool_] | None, rules: Rules, options: Options,
+    ) -> tuple[Lists, RulesReport]:  # fmt: skip
+        """Return lists under rules, of users of the fit in these rows, or of other people."""
+        n_items, n_users = people.n_items, people.n_users if rows is None else len(rows)
+        every = np.ones(n_items, np.bool_) if allowed is None else allowed
+        read = read_rules(rules, self.clicks_.items_table, k, every)
+
+        def ask(some: NDArray[np.int64], size: int, mask: NDArray[np.bool_] | None) -> Lists:
+            who, own = (people.of_users(some), None) if rows is None else (people, rows[some])
+            return self._answers.lists(who, own, size, mask, options, horizon)
+
+        return ruled_lists(ask, n_users, k, read, allowed, "probability")
 
     def _n_clicked(self, people: Clicks) -> NDArray[np.int64]:
         """Return how many items each user will not be recommended."""
@@ -427,6 +539,16 @@ class ProbabilityModel(BaseEstimator, ABC):  # type: ignore[misc]
         rows, places = np.nonzero((lists.items >= 0) & truth.scored[user][:, None])
         hit = was_clicked(truth.matrix, user[rows], lists.items[rows, places])
         return lists.values["probability"][rows, places], hit, user[rows]
+
+
+def _framed(
+    users: NDArray[Any], lists: Lists, clicks: Clicks, least: float | None, report: RulesReport | None
+) -> Frame:
+    """Return recommendations as a frame, with what rules did, if there were any."""
+    frame: Frame = recommendation_frame(users, lists, clicks, column="probability", at_least=least)
+    if report is not None:
+        frame = with_report(frame, report)
+    return frame
 
 
 def _check_probability(value: float | None) -> float | None:

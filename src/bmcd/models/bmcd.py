@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 from numpy.typing import ArrayLike
-from sklearn.base import clone
 
 from bmcd.clicks.log import Clicks
 from bmcd.clusters.choose import ClusterChoice, choose_n_clusters
@@ -36,6 +35,7 @@ from bmcd.sampling.draws import Draws
 from bmcd.sampling.posterior import sample_posterior
 from bmcd.sampling.priors import Priors
 from bmcd.sampling.run import Run
+from bmcd.system.estimator import clone
 from bmcd.system.progress import tell
 
 # k for which other distances than the footrule count, unless `fit` is told otherwise.

@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from scipy import sparse
 
 from bmcd.clicks.ids import objects
+from bmcd.clicks.item_table import ItemGroups, ItemTable, is_safe
 from bmcd.clicks.log import Clicks
 from bmcd.errors import InputError, StoreError
 from bmcd.system import container
@@ -44,6 +44,7 @@ BASELINES = "bmcd.baselines"
 KIND = "model"
 LIBRARIES = ("pandas", "polars", "pyarrow")
 CLICKS = "clicks/"
+TABLE = "clicks/table/"
 FEWEST_USERS = 5
 """Without clicks, a file holds no number that depends on fewer users."""
 _LONGEST_ID = 1_000
@@ -70,7 +71,8 @@ def load(path: str | Path) -> Any:
         return unpack(stored.header, stored.arrays)
     except (ValueError, KeyError, TypeError, IndexError, AttributeError, OverflowError, RecursionError) as error:
         detail = f"{type(error).__name__}: {error}" if isinstance(error, KeyError) else str(error)
-        raise StoreError(f"{path}: is damaged or was not written by bmcd: {detail[:300]}.") from error
+        said = detail[:300].removesuffix(".")
+        raise StoreError(f"{path}: is damaged or was not written by bmcd: {said}.") from error
 
 
 def load_model(path: str | Path) -> Model:
@@ -156,8 +158,11 @@ def pack_clicks(clicks: Clicks) -> Packed:
         arrays["clicks/times"] = times.astype(np.int64 if times.dtype.kind in "iu" else np.float64)
     if clicks.session_ids is not None:
         arrays["clicks/session_ids"] = clicks.session_ids.astype(np.int64)
+    table, own = pack_item_table(clicks.items_table)
+    arrays |= own
     about = {
-        "n_users": clicks.n_users, "n_items": clicks.n_items, "ids": kinds, "order": clicks.order,
+        "items_table": table, "n_users": clicks.n_users,
+        "n_items": clicks.n_items, "ids": kinds, "order": clicks.order,
         "has_clock": clicks.has_clock, "session_gap": int(clicks.session_gap), "history": list(clicks.history),
         "library": clicks.library, "split": clicks.split,
         **{name: int(getattr(clicks, name)) for name in ("n_repeated", "n_dropped", "n_new_users")},
@@ -213,7 +218,72 @@ def unpack_clicks(header: Mapping[str, Any], arrays: Arrays) -> Clicks:
         n_repeated=counts["n_repeated"],
         n_dropped=counts["n_dropped"],
         n_new_users=counts["n_new_users"],
+        items_table=unpack_item_table(about["items_table"], arrays, n_items),
     )
+
+
+def pack_item_table(table: ItemTable | None) -> tuple[Header | None, dict[str, NDArray[Any]]]:
+    """Return header and arrays of an item table; None for none."""
+    if table is None:
+        return None, {}
+    arrays: dict[str, NDArray[Any]] = {}
+    for number, groups in enumerate(table.groups.values()):
+        arrays |= pack_texts(f"{TABLE}groups_{number}/names", list(groups.names))
+        arrays[f"{TABLE}groups_{number}/starts"] = groups.starts.astype(np.int64)
+        arrays[f"{TABLE}groups_{number}/numbers"] = groups.numbers.astype(np.int32)
+    for number, values in enumerate(table.numbers.values()):
+        arrays[f"{TABLE}numbers_{number}"] = values.astype(np.float64)
+    for name in ("links", "pictures"):
+        if (texts := getattr(table, name)) is not None:
+            arrays |= pack_texts(f"{TABLE}{name}", texts.tolist())
+    if table.dates is not None:
+        arrays[f"{TABLE}dates"] = table.dates.astype("datetime64[us]").view(np.int64)
+    sizes = [len(groups.names) for groups in table.groups.values()]
+    about = {"groups": list(table.groups), "n_groups": sizes, "numbers": list(table.numbers)}
+    return {**about, "n_refused": int(table.n_refused)}, arrays
+
+
+def unpack_item_table(about: Any, arrays: Arrays, n_items: int) -> ItemTable | None:
+    """Return the table that `pack_item_table` packed, or raise ValueError, KeyError or TypeError."""
+    if about is None:
+        return None
+    if not _are_texts([*about["groups"], *about["numbers"]]):
+        raise ValueError("the columns of the item table must have names")
+    groups: dict[str, ItemGroups] = {}
+    for number, (name, size) in enumerate(zip(about["groups"], about["n_groups"], strict=True)):
+        stem = f"{TABLE}groups_{number}/"
+        names = tuple(unpack_texts(arrays, f"{stem}names", read_whole_number(size, "n_groups", 0)))
+        starts = read_array(arrays, f"{stem}starts", "<i8", (n_items + 1,))
+        numbers = read_array(arrays, f"{stem}numbers", "<i4", arrays[f"{stem}numbers"].shape[:1])
+        if starts[0] != 0 or starts[-1] != len(numbers) or (np.diff(starts) < 0).any():
+            raise ValueError(f"the groups of the column {name} do not follow each other")
+        same = np.zeros(len(numbers), np.bool_)  # whether the group before is one of the same item
+        same[:] = True
+        same[starts[:-1][np.diff(starts) > 0]] = False
+        if ((numbers < 0) | (numbers >= len(names))).any() or (np.diff(numbers, prepend=-1)[same] <= 0).any():
+            raise ValueError(f"the groups of the column {name} are not among its {len(names)}, or not ascending")
+        if list(names) != sorted(set(names)):
+            raise ValueError(f"the names of the groups of the column {name} must be different, and in order")
+        groups[name] = ItemGroups(names, starts, numbers)
+    values = {
+        name: read_array(arrays, f"{TABLE}numbers_{number}", "<f8", (n_items,))
+        for number, name in enumerate(about["numbers"])
+    }
+    if len({*groups, *values}) != len(about["groups"]) + len(about["numbers"]):
+        raise ValueError("the columns of the item table must have different names")
+    if any(np.isinf(one).any() for one in values.values()):
+        raise ValueError("the numbers of the item table must be finite")
+    texts: dict[str, Any] = {}
+    for name in ("links", "pictures"):
+        if f"{TABLE}{name}" in arrays:
+            texts[name] = objects(unpack_texts(arrays, f"{TABLE}{name}", n_items))
+            if not all(address == "" or is_safe(address) for address in texts[name]):
+                raise ValueError(f"the {name} of the item table must be http, https or relative addresses")
+    dates = None
+    if f"{TABLE}dates" in arrays:
+        dates = read_array(arrays, f"{TABLE}dates", "<i8", (n_items,)).view("datetime64[us]")
+    n_refused = read_whole_number(about["n_refused"], "n_refused", 0)
+    return ItemTable(n_items, groups, values, texts.get("links"), texts.get("pictures"), dates, n_refused)
 
 
 def without_users(clicks: Clicks) -> Clicks:
@@ -298,44 +368,10 @@ def _pack_baseline(model: Any, clicks: bool) -> Packed:
     arrays: dict[str, NDArray[Any]] = model.packed()
     log = model.clicks_
     if not clicks and log.n_users:
-        if not arrays:
-            name = type(model).__name__
-            raise InputError(f"there is a {name}, which needs everybody's clicks: save with clicks=True.")
-        arrays, log = _without_few(arrays, log), without_users(log)
+        arrays, log = model.packed_without_users(FEWEST_USERS), without_users(log)
     settings = json.loads(json.dumps(model.get_params()))
     header, shared = pack_clicks(log)
     return {"settings": settings, **header}, arrays | shared
-
-
-def _without_few(arrays: dict[str, NDArray[Any]], clicks: Clicks) -> dict[str, NDArray[Any]]:
-    """Return what a baseline learned, without users, rare items, and pairs of items that few users clicked.
-
-    Pairs are left out of sparse matrices, whose entries depend on the users of a pair alone. Entries of dense ones
-    depend on everybody who clicked one of both items.
-    """
-    n_items = clicks.n_items
-    modelled = arrays.get("modelled_", np.arange(n_items))  # some methods learn only about some items
-    rare = is_too_few(clicks.per_item)[modelled]
-    kept: dict[str, NDArray[Any]] = {}
-    for name, array in arrays.items():
-        stem, dot, part = name.rpartition(".")
-        if name.startswith("user_"):
-            kept[name] = array[:0]
-        elif dot and part == "indptr":
-            shape, parts = (n_items, n_items), tuple(arrays[f"{stem}.{p}"] for p in ("data", "indices", "indptr"))
-            counts = clicks.matrix.astype(np.int64)
-            enough = sparse.csr_array(counts.T @ counts >= FEWEST_USERS)
-            own = sparse.csr_array(sparse.csr_array(parts, shape=shape).multiply(enough))
-            kept |= {f"{stem}.{p}": getattr(own, p) for p in ("data", "indices", "indptr")}
-        elif name == "modelled_":  # the numbers of the items it covers
-            kept[name] = array
-        elif not dot:
-            kept[name] = array = array.copy()
-            least = array.min() if array.size and (array > 0).all() else 0  # some must be positive
-            for axis in range(array.ndim):
-                if array.shape[axis] == len(modelled):
-                    np.moveaxis(array, axis, 0)[rare] = least
-    return kept
 
 
 def _pack_ids(name: str, ids: NDArray[Any]) -> tuple[str, dict[str, NDArray[Any]]]:

@@ -28,7 +28,9 @@ def warn_about_fit(verdict: Verdict, draws: ChainDraws, at_the_edge: str = "") -
         warnings.warn(text, FitWarning if verdict.converged else ConvergenceWarning, stacklevel=3)
 
 
-def warn_if_few_are_left(n_clicked: NDArray[np.int64], n_items: int, k: int, horizon: int) -> None:
+def warn_if_few_are_left(
+    n_clicked: NDArray[np.int64], n_items: int, k: int, horizon: int, stacklevel: int = 3
+) -> None:
     """Warn if some users have fewer items left than k (lists are short) or the horizon (every probability is 1)."""
     left = n_items - n_clicked
     if not (few := left < max(k, horizon)).any():
@@ -43,5 +45,5 @@ def warn_if_few_are_left(n_clicked: NDArray[np.int64], n_items: int, k: int, hor
     warnings.warn(
         f"{asked} is more than the items left for {of}: {what}. Ask for a smaller {asked.split()[0]}.",
         ShortListWarning,
-        stacklevel=3,
+        stacklevel=stacklevel,
     )

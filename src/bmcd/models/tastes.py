@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 from numpy.typing import ArrayLike
-from sklearn.base import clone
 
 from bmcd.clicks.log import Clicks
 from bmcd.errors import InputError
@@ -35,6 +34,7 @@ from bmcd.sampling.run import Run
 from bmcd.sampling.tastes import diagnostics
 from bmcd.sampling.tastes.draws import TasteDraws, read_priors, sample_tastes
 from bmcd.sampling.tastes.priors import TastePriors
+from bmcd.system.estimator import clone
 from bmcd.system.progress import tell
 
 

@@ -10,14 +10,17 @@ import io
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 
-import matplotlib
 import numpy as np
-from matplotlib.figure import Figure as _Figure
-from matplotlib.ticker import FuncFormatter, MaxNLocator
 from numpy.typing import NDArray
 
 from bmcd.errors import InputError, InputTypeError
+from bmcd.system.packages import import_optional
 from bmcd.system.text import listed
+
+import_optional("matplotlib", needed_by="drawing a figure", extra="report")
+import matplotlib  # noqa: E402
+from matplotlib.figure import Figure as _Figure  # noqa: E402
+from matplotlib.ticker import FuncFormatter, MaxNLocator  # noqa: E402
 
 Floats = NDArray[np.float64]
 

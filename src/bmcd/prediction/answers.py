@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bmcd.clicks.ids import id_ranks, places_of, positions
+from bmcd.clicks.item_table import allowed_items
 from bmcd.clicks.log import Clicks
 from bmcd.clusters.naming import checked_names
 from bmcd.clusters.summary import ClusterSummaries
@@ -136,9 +137,5 @@ class Answers(ABC):
 
     def _allowed(self, items: Iterable[object] | None) -> NDArray[np.bool_]:
         """Return which items may be recommended."""
-        if items is None:
-            return np.ones(self.clicks.n_items, np.bool_)
-        hint = "Leave them out: the model can recommend only items it was fitted to."
-        allowed = np.zeros(self.clicks.n_items, np.bool_)
-        allowed[self.clicks.columns_of(items, hint)] = True
-        return allowed
+        allowed = allowed_items(self.clicks.items, None, items)
+        return np.ones(self.clicks.n_items, np.bool_) if allowed is None else allowed

@@ -107,7 +107,7 @@ def _observed(clicks: Clicks) -> dict[str, dict[str, Any]]:
 
 
 def _with_groups(tree: Any, groups: dict[str, dict[str, Any]], clicks: Clicks) -> Any:
-    build = import_optional("arviz_base", needed_by="to_arviz").from_dict
+    build = import_optional("arviz_base", needed_by="to_arviz", extra="arviz").from_dict
     dims = {"clicks_per_item": ["item"], "n_clicked": ["user"]}
     coords = {"user": clicks.users.tolist(), "item": clicks.items.tolist()}
     for name, variables in groups.items():
@@ -178,4 +178,4 @@ def _for_this_arviz(tree: Any) -> Any:
         return tree
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)  # says that version 1 will differ, which this is about
-        return import_optional("arviz", needed_by="to_arviz").InferenceData.from_datatree(tree)
+        return import_optional("arviz", needed_by="to_arviz", extra="arviz").InferenceData.from_datatree(tree)

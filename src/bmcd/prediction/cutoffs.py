@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from bmcd.clicks.log import Library
 from bmcd.errors import InputError
+from bmcd.prediction.bounds import betting_p_value, qualified
 
 Floats = NDArray[np.float64]
 
@@ -16,6 +17,9 @@ Floats = NDArray[np.float64]
 CUTOFF_STEP = 0.05
 # For a promise: cut-offs that are looked at, users it needs, and draws of what chance alone does.
 CANDIDATES, FEWEST_USERS, RESAMPLES = 101, 30, 2000
+# Where the bound is for finite samples: cut-offs are tested from those on that keep these shares of all
+# recommendations.
+STARTS = (0.02, 0.05, 0.1, 0.2, 0.4, 0.7)
 
 
 def cutoff_table(
@@ -83,6 +87,7 @@ def sure_cutoff_for(
     confidence: float = 0.95,
     min_kept: int = 30,
     seed: int = 0,
+    finite_sample: bool = False,
 ) -> float:
     """Return the smallest cut-off whose hit rate is at least the wanted one, with this confidence.
 
@@ -91,6 +96,10 @@ def sure_cutoff_for(
     recommendations, as a sum over its own standard error. The sum that chance alone would exceed somewhere is found
     by giving the users random signs and sizes (a Gaussian multiplier bootstrap); a cut-off is good if its sum is
     larger. Users, not recommendations, are what is random: those of one user hang together.
+
+    With ``finite_sample`` the bound does not rest on many users being there: cut-offs are tested one after the
+    other, from some of them towards smaller ones, by betting (`bmcd.prediction.bounds`). It is a little
+    stricter.
 
     Up to `CANDIDATES` cut-offs are looked at, which keep at least ``min_kept`` recommendations of at least
     `FEWEST_USERS` users. When none is good this is an error that says what can be promised.
@@ -121,6 +130,8 @@ def sure_cutoff_for(
         )
     cuts, kept, hits = cuts[enough], kept[:, enough], hits[:, enough]
     rate = hits.sum(axis=0) / kept.sum(axis=0)
+    if finite_sample:
+        return _finite(cuts, kept, hits, hit_rate, confidence, seed, smallest=p.min())
     limit, sums = _chance_limit(hits - hit_rate * kept, confidence, seed)
     if (good := np.flatnonzero(sums > limit)).size:
         return 0.0 if good[0] == 0 and cuts[0] == p.min() else float(cuts[good[0]])
@@ -131,6 +142,35 @@ def sure_cutoff_for(
         f"{cuts[best]:.4f}, with a hit rate of {rate[best]:.4f} here and, to be sure, at least "
         f"{sure[best]:.4f}; it keeps "
         f"{int(kept[:, best].sum()):,} of {len(p):,} recommendations. Ask for less, or give more test clicks."
+    )
+
+
+def _finite(
+    cuts: Floats, kept: Floats, hits: Floats, hit_rate: float, confidence: float, seed: int, smallest: float
+) -> float:
+    """Return the smallest cut-off that is rejected as too small, by bets on what each user adds.
+
+    What a user adds to hits - hit_rate x recommendations has a mean of 0 or more where the hit rate is reached.
+    Moved and scaled it lies between 0 and 1, and its mean is then at least the hit rate.
+    """
+    longest = kept.max()
+
+    def p_value(setting: int) -> float:
+        column = len(cuts) - 1 - setting  # the largest cut-off first
+        values = hit_rate + (hits[:, column] - hit_rate * kept[:, column]) / longest
+        return betting_p_value(values, hit_rate, confidence, seed)
+
+    share = kept.sum(axis=0)[::-1] / kept.sum(axis=0).max()
+    starts = np.unique(np.minimum(np.searchsorted(share, STARTS), len(cuts) - 1)).tolist()
+    if good := qualified(len(cuts), p_value, starts, confidence):
+        column = len(cuts) - 1 - good[-1]
+        return 0.0 if column == 0 and cuts[0] == smallest else float(cuts[column])
+    rate = hits.sum(axis=0) / kept.sum(axis=0)
+    best = int(rate.argmax())
+    raise InputError(
+        f"no cut-off has a hit rate of {hit_rate:g} with {confidence:.0%} confidence for a finite sample of "
+        f"{len(kept):,} users: the best is {cuts[best]:.4f}, with a hit rate of {rate[best]:.4f} here. Ask for "
+        "less, or give more test clicks."
     )
 
 

@@ -37,11 +37,11 @@ def for_each_k(results: Results, make: Callable[[ResultsForK], Any]) -> list[Htm
 def item_tag(results: Results, column: int) -> Html:
     """Return the title of an item, with its link and its picture if it has them."""
     title = title_tag(results.titles[column])
-    if results.pages is None:
+    if results.table is None:
         return title
-    if link := results.pages.links.get(column):
+    if results.table.links is not None and (link := results.table.links[column]):
         title = tag("a", title, href=link, rel="noopener noreferrer", target="_blank")
-    if picture := results.pages.pictures.get(column):
+    if results.table.pictures is not None and (picture := results.table.pictures[column]):
         image = tag("img", src=picture, alt="", loading="lazy", width=40, height=40, referrerpolicy="no-referrer")
         title = tag("span", image, title, cls="pictured")
     return title
@@ -73,7 +73,7 @@ def make_page(results: Results, title: str, about: str, sections: Sequence[Secti
         body=header + bar + main + search_data(results),
         # Without pictures the page may fetch nothing at all.
         images="data:"
-        if results.pages is None or not results.pages.pictures
+        if results.table is None or results.table.pictures is None or not any(results.table.pictures)
         else "data: http: https: 'self' file:",
     )
 

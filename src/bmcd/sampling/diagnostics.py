@@ -114,7 +114,7 @@ def to_arviz(draws: Draws, items: Sequence[Any] | None = None) -> Any:
         groups["warmup_sample_stats"] = {"lp": draws.warmup_log_joint}
     per_cluster = ("alpha", "tau", "label_counts", "alpha_accepted")
     attributes = {"version": draws.version, "seed": str(draws.seed), "data_hash": problem.data_hash}
-    return import_optional("arviz_base", needed_by="to_arviz").from_dict(
+    return import_optional("arviz_base", needed_by="to_arviz", extra="arviz").from_dict(
         groups,
         save_warmup=True,
         dims={**{name: ["cluster"] for name in per_cluster}, "rho": ["cluster", "item"], "probe": ["probed"]},

@@ -1,25 +1,24 @@
 """What is judged of a fit's draws: quantities that do not depend on the names of the clusters, and their figures.
 
-R-hat (rank-normalised, split), effective sample sizes and Monte Carlo standard errors are ArviZ's own
-(Vehtari, Gelman, Simpson, Carpenter & Bürkner 2021, *Rank-normalization, folding, and localization*).
+R-hat (rank-normalised, split), effective sample sizes and Monte Carlo standard errors: `chain_statistics`.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bmcd.clicks.log import Clicks
 from bmcd.errors import InputError
+from bmcd.sampling import chain_statistics
 from bmcd.sampling.draws import Draws
 from bmcd.sampling.probed import probed_pairs
-from bmcd.system.packages import import_optional
 from bmcd.system.text import shown
 
-MIN_DRAWS = 4  # of a chain: what ArviZ needs to split it
+MIN_DRAWS = 4  # of a chain: what is needed to split it
 
 Values = NDArray[np.float64]  # [chain, draw]
 
@@ -77,15 +76,13 @@ def judge_quantity(name: str, values: Values) -> Row:
     if (values == values[:, :1]).all():  # each chain stands still, but not at the same place: R-hat has no limit
         n_chains = len(values)
         return Row(name, mean, sd, sd, math.inf, float(n_chains), float(n_chains), False)
-    arviz, axes = _arviz(), {"chain_axis": 0, "draw_axis": 1}
-    bulk = arviz.ess(values, method="bulk", **axes)
-    tail = arviz.ess(values, method="tail", prob=(0.05, 0.95), **axes)
-    mcse = arviz.mcse(values, method="mean", **axes)
-    return Row(name, mean, sd, float(mcse), rhat(values), float(bulk), float(tail), False)
+    statistics = chain_statistics
+    bulk, tail, mcse = (of(values) for of in (statistics.ess_bulk, statistics.ess_tail, statistics.mcse_mean))
+    return Row(name, mean, sd, mcse, rhat(values), bulk, tail, False)
 
 
 def rhat(values: Values) -> float:
-    """ArviZ's R-hat; that of one chain is taken between its halves, each of which ArviZ splits again."""
+    """R-hat; that of one chain is taken between its halves, each of which is split again."""
     if len(values) == 1:
         half = values.shape[1] // 2
         if half < MIN_DRAWS:
@@ -95,15 +92,8 @@ def rhat(values: Values) -> float:
         return 1.0
     if (values == values[:, :1]).all():
         return math.inf
-    arviz = _arviz()
-    with np.errstate(divide="ignore", invalid="ignore"):
-        found = float(arviz.rhat(values, chain_axis=0, draw_axis=1, method="rank"))
+    found = chain_statistics.rhat(values)
     return math.inf if math.isnan(found) else found
-
-
-def _arviz() -> Any:
-    """Return ArviZ's functions on arrays, when they are needed: importing them takes a second or two."""
-    return import_optional("arviz_stats.base", needed_by="the verdict on the chains").array_stats
 
 
 def _need_draws(draws: Draws) -> None:

@@ -10,6 +10,7 @@ from pydantic import Field, ValidationError
 from starlette.responses import Response
 
 from bmcd.errors import BmcdError
+from bmcd.prediction.rules import ListRules
 from bmcd.serve.current_model import CurrentModel
 from bmcd.serve.invocations import answer_rows, people_of
 from bmcd.serve.messages import (
@@ -44,6 +45,17 @@ class UserQuery(Body):
     k: int = 10
     horizon: int | None = None
     min_probability: MinProbability = None
+    only: list[str] = Field(default=[], description="Groups, as in only=section:sports.")
+    never: list[str] = Field(default=[], description="Groups, as in never=section:sports.")
+    groups: bool = False
+
+
+class SimilarQuery(Body):
+    """What can be asked of the items similar to one."""
+
+    k: int = 10
+    only: list[str] = Field(default=[], description="Groups, as in only=section:sports.")
+    never: list[str] = Field(default=[], description="Groups, as in never=section:sports.")
 
 
 class ItemQuery(Body):
@@ -90,7 +102,9 @@ class Api:
             def work(model: ServedModel) -> dict[str, Any]:
                 self._check(query.k, query.horizon, user=[user])
                 own = _own_user(model, user)
-                answer = model.recommend_to_user(own, query.k, query.min_probability, query.horizon)
+                only, never = self._filter("only", query.only), self._filter("never", query.never)
+                more: dict[str, Any] = {"only": only, "never": never, "groups": query.groups}
+                answer = model.recommend_to_user(own, query.k, query.min_probability, query.horizon, **more)
                 self.metrics.people.inc()
                 return answer
 
@@ -135,6 +149,25 @@ class Api:
                 return model.items(query.q, query.limit)
 
             return await self._ask(request, work)
+
+        @routes.get("/v1/items/{item:path}/similar", responses=PROBLEMS, tags=["look up"])
+        async def similar(request: Request, item: str, query: Annotated[SimilarQuery, Query()]) -> Response:
+            """Give the items that a click on this one says most about, with the lift of their probability."""
+
+            def work(model: ServedModel) -> dict[str, Any]:
+                self._check(query.k, None, item=[item])
+                only, never = self._filter("only", query.only), self._filter("never", query.never)
+                return model.similar(item, query.k, only, never)
+
+            return await self._ask(request, work)
+
+        @routes.get("/v1/card", tags=["look up"])
+        async def card(request: Request) -> Response:
+            """Give the model card: data, members, calibration, groups, limits, intended use."""
+            model = self.current.get()
+            if "text/html" in request.headers.get("accept", ""):
+                return Response(model.card_page, media_type="text/html")
+            return JsonAnswer(model.card)
 
         @routes.get("/v1/clusters", responses=PROBLEMS, tags=["look up"])
         async def clusters() -> Response:
@@ -186,9 +219,11 @@ class Api:
         people = [(person.id, person.clicked) for person in asked.people]
         self._check_people(people, asked.k)
         self._check(asked.k, asked.horizon, items=asked.items or (), exclude=asked.exclude)
+        rules = None if asked.rules is None else ListRules(**asked.rules.model_dump())
         answer = model.recommend(
-            people, asked.k, asked.min_probability, asked.items, asked.exclude, horizon=asked.horizon
-        )
+            people, asked.k, asked.min_probability, asked.items, asked.exclude, horizon=asked.horizon,
+            only=asked.only, never=asked.never, rules=rules, groups=asked.groups,
+        )  # fmt: skip
         self.metrics.people.inc(len(people))
         return answer
 
@@ -212,6 +247,17 @@ class Api:
                 raise from_error(error) from error
 
         return await self.slots.run(answered, self.limits.seconds, hung_up())
+
+    def _filter(self, name: str, given: list[str]) -> dict[str, list[str]]:
+        """Return groups by column, of query parameters such as section:sports."""
+        self._check_ids(**{name: given})
+        found: dict[str, list[str]] = {}
+        for one in given:
+            column, mark, group = one.partition(":")
+            if not mark:
+                raise Problem(422, f"{name} must be a column and a group, such as section:sports: {shown(one)}.")
+            found.setdefault(column, []).append(group)
+        return found
 
     def _check_people(self, people: Sequence[tuple[Id | None, Sequence[Id]]], k: int) -> None:
         if len(people) * k > self.limits.recommendations:

@@ -61,9 +61,12 @@ class Service:
     @asynccontextmanager
     async def _lifespan(self, _: FastAPI) -> AsyncIterator[None]:
         """Make the first model ready while the service already says that it is not."""
-        first = asyncio.create_task(self._start())
+        tasks = [asyncio.create_task(self._start())]
+        if self.settings.watch:
+            tasks.append(asyncio.create_task(self.current.watch()))
         yield
-        first.cancel()
+        for task in tasks:
+            task.cancel()
 
     async def _start(self) -> None:
         try:

@@ -79,6 +79,7 @@ class Connection(HttpToolsProtocol):
     phase, since, is_extra = Phase.IDLE, 0.0, False
     untaken: float | None = None  # since when a part of an answer has not been read
     refusal: Problem | None = None
+    answering: Any = None  # the request that the application has; those behind it are in the pipeline
     _head_bytes = _heads = _no_content = _lingered = 0
 
     def connection_made(self, transport: Any) -> None:
@@ -119,6 +120,7 @@ class Connection(HttpToolsProtocol):
         super().on_message_begin()
         self.scope[CROWDED] = self.is_extra  # type: ignore[literal-required]
         if len(self.pipeline) >= MOST_PIPELINED:
+            self.refusal = Problem(429, f"More than {MOST_PIPELINED} requests wait on this connection.")
             raise ValueError("too many requests wait")  # the parser stops, and uvicorn calls send_400_response
         if self.phase is not Phase.HEAD:
             self._enter(Phase.HEAD)
@@ -182,17 +184,23 @@ class Connection(HttpToolsProtocol):
             self.end("refused and still sending")
 
     def _refuse(self, problem: Problem) -> None:
-        if self.cycle is not None and not (self.cycle.response_complete or self.cycle.response_started):
-            self.cycle.disconnected = True  # nobody waits for what was begun
-        elif self.cycle is not None and not self.cycle.response_complete:
-            self.transport.abort()
-            return
+        self.pipeline.clear()
+        if self.answering is not None and not self.answering.response_complete:
+            if self.answering.response_started:
+                self.transport.abort()
+                return
+            self.answering.disconnected = True  # nobody waits for what was begun
+            self.answering.message_event.set()
         self.all.metrics.closed.labels("refused by the parser").inc()
         answer = problem.response()
         lines = [name + b": " + value + b"\r\n" for name, value in [*answer.raw_headers, (b"connection", b"close")]]
         self.transport.write(STATUS_LINE[problem.status] + b"".join(lines) + b"\r\n" + bytes(answer.body))
         self.phase = Phase.BODY  # what follows is read, and thrown away
         self.transport.close()
+
+    def _start_asgi_task(self, cycle: Any, app: Any) -> None:
+        self.answering = cycle
+        super()._start_asgi_task(cycle, app)
 
     def _close(self, close: Callable[[], None]) -> None:
         """Close, but let a caller that is still sending read its answer first."""

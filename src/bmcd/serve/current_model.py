@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import threading
 from pathlib import Path
@@ -11,10 +12,13 @@ from typing import Any
 from bmcd.errors import BmcdError
 from bmcd.serve.metrics import Metrics
 from bmcd.serve.problems import Problem
-from bmcd.serve.served_model import ServedModel
+from bmcd.serve.served_model import ServedModel, state_of
 from bmcd.serve.settings import Settings
 
 log = logging.getLogger("bmcd.serve")
+
+# With --watch: seconds between two looks at the file. It is loaded when two looks in a row find the same change.
+LOOK_SECONDS = 1.0
 
 
 class CurrentModel:
@@ -57,6 +61,25 @@ class CurrentModel:
                 lambda done: done.cancelled() or done.exception()
             )  # if nobody waits for it
         return await asyncio.shield(self._next)
+
+    async def watch(self) -> None:
+        """Reload whenever the file has changed and is no longer changing; never return.
+
+        A file that cannot be loaded is tried once: the next attempt is after its next change.
+        """
+        await self.ready.wait()
+        tried = before = self.get().file_state
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            now = await _in_thread(state_of, self.settings.path)
+            if now == before and now not in (tried, self.get().file_state):
+                tried = now
+                if now is None:
+                    log.warning("%s is gone: the model in use stays", self.settings.path)
+                    continue
+                with contextlib.suppress(Problem):  # the log has it
+                    await self.reload()
+            before = now
 
     async def _reload(self) -> dict[str, Any]:
         async with self._loading:

@@ -12,7 +12,7 @@ from bmcd.serve.settings import Limits
 from bmcd.system.text import shown
 
 FORMS = ("dataframe_split", "dataframe_records", "instances", "inputs")
-MORE = ("k", "horizon", "min_probability", "items", "exclude")
+MORE = ("k", "horizon", "min_probability", "items", "exclude", "only", "never", "rules")
 
 
 def people_of(body: Invocation, limits: Limits) -> tuple[Recommend, bool]:

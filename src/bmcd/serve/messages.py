@@ -35,6 +35,13 @@ def _at_most(limit: str) -> BeforeValidator:
     return BeforeValidator(check)
 
 
+def _few_fields(given: Any) -> Any:
+    """Refuse an object with many fields, before any of them is validated."""
+    if isinstance(given, dict) and len(given) > MOST_FIELDS:
+        raise PydanticCustomError("too_many", f"{len(given):,} fields are more than {MOST_FIELDS}, the limit")
+    return given
+
+
 Id = StrictStr | StrictInt
 # Validation of a list stops at the first element that is wrong: a megabyte can hold half a million of them.
 Ids = Annotated[list[Id], Field(fail_fast=True), _at_most("clicks")]
@@ -49,6 +56,12 @@ MinProbability = Annotated[
 ]
 
 
+# Groups by column of the item table, or of a column of numbers the least and the largest.
+Groups = Annotated[
+    dict[str, Annotated[list[StrictStr | float | None], _at_most("clicks")]], Field(max_length=MOST_FIELDS)
+]
+
+
 class Body(BaseModel):
     """A body that refuses fields it does not know."""
 
@@ -57,9 +70,7 @@ class Body(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _has_few_fields(cls, given: Any) -> Any:
-        if isinstance(given, dict) and len(given) > MOST_FIELDS:
-            raise PydanticCustomError("too_many", f"{len(given):,} fields are more than {MOST_FIELDS}, the limit")
-        return given
+        return _few_fields(given)
 
 
 class Person(Body):
@@ -67,6 +78,22 @@ class Person(Body):
 
     clicked: Ids = Field(description="Items clicked so far, in click order, the latest last; may be empty.")
     id: Id | None = Field(None, description="Given back with the answer; it means nothing to the model.")
+
+
+class Rules(Body):
+    """Rules for every list, about the groups of one column of the item table; see `bmcd.ListRules`."""
+
+    group: StrictStr | None = Field(None, description="The column; by default the first one.")
+    at_most: StrictInt | Annotated[dict[str, StrictInt], Field(max_length=1_000)] | None = Field(
+        None, description="The largest number of items of each group, or of some groups by name."
+    )
+    at_least_groups: StrictInt | None = Field(None, description="The least number of groups in a list.")
+    shares: Annotated[dict[str, float], Field(max_length=1_000)] | None = Field(
+        None, description="The least share of groups, by name."
+    )
+    worth: Annotated[float, Field(ge=0, allow_inf_nan=False)] = Field(
+        0.0, description="How many expected hits another group in a list is worth."
+    )
 
 
 class Recommend(Body):
@@ -78,6 +105,10 @@ class Recommend(Body):
     min_probability: MinProbability = None
     items: Ids | None = Field(None, description="Recommend only from these.")
     exclude: Ids = Field(default=[], description="Do not recommend these.")
+    only: Groups = Field(default={}, description="Recommend only items of these groups, by column.")
+    never: Groups = Field(default={}, description="Recommend no items of these groups, by column.")
+    rules: Rules | None = Field(None, description="Rules for every list.")
+    groups: bool = Field(False, description="Also give the groups of each item.")
 
 
 class Explain(Body):
@@ -96,8 +127,10 @@ class Invocation(Body):
     dataframe_split: dict[str, Any] | None = None
     dataframe_records: Rows | None = None
     instances: Rows | None = None
-    inputs: Rows | dict[str, list[Any]] | None = None
-    params: dict[str, Any] = Field(default={}, description="k, horizon, min_probability, items, exclude.")
+    inputs: Rows | Annotated[dict[str, list[Any]], BeforeValidator(_few_fields)] | None = None
+    params: dict[str, Any] = Field(
+        default={}, description="k, horizon, min_probability, items, exclude, only, never, rules."
+    )
 
 
 class Recommendation(BaseModel):
@@ -108,6 +141,7 @@ class Recommendation(BaseModel):
     rank: int
     probability: float = Field(description="That it is among the person's next clicks, as many as the horizon.")
     mcse: float = Field(description="The Monte Carlo standard error of the probability.")
+    groups: dict[str, list[str]] | None = Field(None, description="Its groups by column, if they were asked for.")
 
 
 class Recommended(BaseModel):
@@ -124,7 +158,10 @@ class UserRecommended(Recommended):
     model: str = Field(description="The hash of the model file.")
     k: int
     horizon: int
-    clicked: Ids = Field(description="What the user has clicked, in the clicks the model was fitted to.")
+    clicked: Ids = Field(
+        description="What the user has clicked, in the clicks the model was fitted to; in click order, the latest "
+        "last, if they have one."
+    )
 
 
 class Recommendations(BaseModel):
@@ -134,6 +171,7 @@ class Recommendations(BaseModel):
     k: int
     horizon: int
     people: list[Recommended]
+    rules: dict[str, Any] | None = Field(None, description="What the rules cost, over all people of the request.")
 
 
 class ProblemDetails(BaseModel):

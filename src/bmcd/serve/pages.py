@@ -14,7 +14,18 @@ TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".s
 # A file that is listed here can be had; nothing else can.
 FILES = (
     *("page.css", "icon.svg", "page.js", "docs.js"),
-    *("elements.js", "service.js", "person.js", "picker.js", "rows.js", "why.js", "about.js", "link.js", "csv.js"),
+    *(
+        "elements.js",
+        "service.js",
+        "person.js",
+        "picker.js",
+        "rows.js",
+        "why.js",
+        "about.js",
+        "link.js",
+        "csv.js",
+        "groups.js",
+    ),
 )
 
 

@@ -12,6 +12,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
@@ -19,9 +20,12 @@ from bmcd import __version__
 from bmcd.blend.blend import Blend
 from bmcd.clicks.histories import clicks_of_histories
 from bmcd.clicks.ids import texts_of
+from bmcd.clicks.item_table import Filter
 from bmcd.errors import BmcdError, InputError, StoreError, UnknownIdError
 from bmcd.models.persistence import Model, load_model, sampled_models
+from bmcd.prediction.rules import ListRules, RulesReport, joined
 from bmcd.prediction.top_k import Lists
+from bmcd.reporting.card import html_card, make_card
 from bmcd.serve.messages import Id
 from bmcd.serve.slots import stop_if_unwanted
 from bmcd.system.files import json_ready
@@ -41,6 +45,8 @@ class ServedModel:
         self.model, self.hash = model, hash_of_file
         self.loaded = datetime.now(UTC)
         self.calibration: dict[str, Any] | None = None
+        self.file_state: tuple[int, ...] | None = None
+        """What `state_of` found before the file was read."""
         clicks = model.clicks_
         self._items, self._users = Matcher(clicks.items), Matcher(clicks.users)
         self._clicks_per_item = np.asarray(clicks.matrix.sum(axis=0)).ravel().astype(int).tolist()
@@ -56,10 +62,12 @@ class ServedModel:
     def from_file(cls, path: Path) -> ServedModel:
         """Load a model file; `StoreError` if it cannot be read, is damaged, or keeps changing."""
         for _ in range(3):
-            before = hash_of(path)
+            state, before = state_of(path), hash_of(path)
             model = load_model(path)
             if hash_of(path) == before:
-                return cls(model, before)
+                served = cls(model, before)
+                served.file_state = state
+                return served
         raise StoreError(f"{path}: the file is being written. Write it elsewhere, then move it to this name.")
 
     @property
@@ -75,31 +83,53 @@ class ServedModel:
         items: Iterable[Id] | None = None,
         exclude: Iterable[Id] = (),
         horizon: int | None = None,
+        *,
+        only: Filter | None = None,
+        never: Filter | None = None,
+        rules: ListRules | None = None,
+        groups: bool = False,
     ) -> dict[str, Any]:
         """Return recommendations for people with an id and clicks, as `recommend_for` gives them.
 
         In a slot whose answer nobody waits for any more it stops after a block of people.
         """
-        allowed, answers = self._allowed(items, exclude), list[dict[str, Any]]()
+        allowed = self.model.allowed(self._allowed(items, exclude), only, never)
+        answers, reports = list[dict[str, Any]](), list[RulesReport]()
         more = _horizon(self.model.lists_for, horizon)
         for first in range(0, len(people), BLOCK):
             stop_if_unwanted()
             block = people[first : first + BLOCK]
             clicked = [self._items.known(clicks) for _, clicks in block]
             strangers = clicks_of_histories(clicked, self.model.clicks_)
-            lists = self.model.lists_for(strangers, k, allowed, n_threads=1, **more)
+            if rules is None:
+                lists = self.model.lists_for(strangers, k, allowed, n_threads=1, **more)
+            else:
+                lists, report = self.model.ruled_lists_for(
+                    strangers, k, rules, allowed, n_threads=1, horizon=horizon
+                )
+                reports.append(report)
             answers += (
                 {"id": name, "recommendations": found, "unknown_items": self._items.unknown(clicks)}
-                for (name, clicks), found in zip(block, self._rows(lists, min_probability), strict=True)
+                for (name, clicks), found in zip(block, self._rows(lists, min_probability, groups), strict=True)
             )
-        return {"model": self.hash, "k": k, "horizon": horizon or k, "people": answers}
+        answer = {"model": self.hash, "k": k, "horizon": horizon or k, "people": answers}
+        return answer | ({"rules": joined(reports).to_dict()} if reports else {})
 
     def recommend_to_user(
-        self, own: Any, k: int, min_probability: float | None = None, horizon: int | None = None
+        self,
+        own: Any,
+        k: int,
+        min_probability: float | None = None,
+        horizon: int | None = None,
+        *,
+        only: Filter | None = None,
+        never: Filter | None = None,
+        groups: bool = False,
     ) -> dict[str, Any]:
         """Return recommendations for a user of the model, by its own id, as `recommend` gives them."""
-        lists = self.model.lists(k, [own], n_threads=1, **_horizon(self.model.lists, horizon))
-        (found,) = self._rows(lists, min_probability)
+        allowed = self.model.allowed(None, only, never)
+        lists = self.model.lists(k, [own], allowed, n_threads=1, **_horizon(self.model.lists, horizon))
+        (found,) = self._rows(lists, min_probability, groups)
         answer = {"model": self.hash, "k": k, "horizon": horizon or k, "id": _json_id(own)}
         return answer | {"recommendations": found, "unknown_items": [], "clicked": self._clicked_by(own)}
 
@@ -143,6 +173,15 @@ class ServedModel:
             answer["parts"] = {name: explained(part) for name, part in parts if own[0] in part.clicks_.items}
         return {"model": self.hash, **answer}
 
+    def similar(self, item: Id, k: int, only: Filter | None, never: Filter | None) -> dict[str, Any]:
+        """Return the items that a click on this one says most about."""
+        own = self._items.known([item])
+        if not own:
+            raise UnknownIdError(f"the model does not know item {shown(item)}. Search for items: GET /v1/items.")
+        found = nw.from_native(self.model.similar(own[0], k, only=only, never=never, n_threads=1)).rows(named=True)
+        rows = [{**json_ready(row), "item": _json_id(row["item"])} for row in found]
+        return {"model": self.hash, "item": _json_id(own[0]), "k": k, "similar": rows}
+
     def items(self, wanted: str, limit: int) -> dict[str, Any]:
         """Return items whose title or id has this text: first those that start with it, the most clicked first."""
         text = wanted.casefold().strip()
@@ -167,9 +206,20 @@ class ServedModel:
         return {"model": self.hash, "clusters": [json_ready(one) | {"title": one.title} for one in summaries]}
 
     @cached_property
+    def card(self) -> dict[str, Any]:
+        """The model card."""
+        return {"model": self.hash, **make_card(self.model, self.hash).to_dict()}
+
+    @cached_property
+    def card_page(self) -> str:
+        """The model card, as a page in the style of the service."""
+        return html_card(self.model, self.hash, "../page/page.css")
+
+    @cached_property
     def about(self) -> dict[str, Any]:
         """What `GET /v1/model` tells, without the limits of the service."""
         clicks, verdict = self.model.clicks_, self.model.verdict_
+        table = clicks.items_table
         return {
             "hash": self.hash,
             "kind": type(self.model).__name__,
@@ -182,6 +232,8 @@ class ServedModel:
                 "clicks": int(clicks.matrix.nnz),
                 "holds_clicks": self.holds_clicks,
             },
+            "groups": {name: list(one.names) for name, one in (table.groups if table else {}).items()},
+            "numbers": [] if table is None else list(table.numbers),
             "verdict": {"state": verdict.state, "text": verdict.text, "advice": list(map(str, verdict.advice))},
             "calibration": self.calibration or self._own_calibration(),
         } | self._about_blend()
@@ -199,7 +251,7 @@ class ServedModel:
             self.explain(item, WARM_K, clicked=first)
         if self.holds_clicks:
             self.recommend_to_user(self.model.clicks_.users[0], WARM_K)
-        _ = self.about, self.clusters
+        _ = self.about, self.clusters, self.card
 
     def example_items(self) -> list[Id]:
         """Return ids of the items most clicked, for examples that work."""
@@ -227,9 +279,12 @@ class ServedModel:
     def _clicked_by(self, own: Any) -> list[Id]:
         clicks = self.model.clicks_
         (row,) = clicks.rows_of([own])
-        return [self._ids[column] for column in sorted(clicks.matrix[[row]].indices.tolist())]
+        if clicks.order is None:
+            return [self._ids[column] for column in sorted(clicks.matrix[[row]].indices.tolist())]
+        latest_first = clicks.sequence[clicks.starts[row] : clicks.starts[row + 1]][::-1].tolist()
+        return [self._ids[column] for column in dict.fromkeys(latest_first)][::-1]
 
-    def _rows(self, lists: Lists, least: float | None) -> list[list[dict[str, Any]]]:
+    def _rows(self, lists: Lists, least: float | None, groups: bool = False) -> list[list[dict[str, Any]]]:
         probability, mcse = lists.values["probability"].tolist(), lists.values["mcse"].tolist()
         return [
             [
@@ -239,12 +294,18 @@ class ServedModel:
                     "rank": place + 1,
                     "probability": probability[row][place],
                     "mcse": mcse[row][place],
+                    **({"groups": self._groups_of(column)} if groups else {}),
                 }
                 for place, column in enumerate(columns)
                 if column >= 0 and (least is None or probability[row][place] >= least)
             ]
             for row, columns in enumerate(lists.items.tolist())
         ]
+
+    def _groups_of(self, column: int) -> dict[str, list[str]]:
+        table = self.model.clicks_.items_table
+        of = {} if table is None else table.groups
+        return {name: list(one.of_item(column)) for name, one in of.items()}
 
     def _item(self, column: int) -> dict[str, Any]:
         clicks = self._clicks_per_item[column] if self.holds_clicks else None
@@ -300,6 +361,15 @@ class Matcher:
 
     def _own(self, one: Id) -> Any:
         return self._values[one] if one in self._values else self._texts[str(one)]
+
+
+def state_of(path: Path) -> tuple[int, ...] | None:
+    """Return what changes when a file is written or replaced, without reading it; None if there is none."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
 
 
 def hash_of(path: Path) -> str:

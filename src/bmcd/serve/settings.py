@@ -54,6 +54,8 @@ class Settings:
     port: int = 8000
     key: str | None = field(default=None, repr=False)
     """If given, callers must send it: ``Authorization: Bearer KEY``."""
+    watch: bool = False
+    """Load the file again whenever it changes."""
     no_key: bool = False
     """Serve without a key on an address that other machines can reach."""
     slots: int = field(default_factory=n_cores)

@@ -1,212 +1,229 @@
-"""fit: one chain of `Tastes` a task, each on its own random sample of the users of a Spark frame."""
+"""fit: a blend of the clicks in a Spark frame, counted in its session; weights are learnt on the driver."""
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone
 
-from bmcd import __version__
-from bmcd.clicks.ids import objects
-from bmcd.clicks.log import Clicks
-from bmcd.errors import ClicksError, InputError, InputTypeError
-from bmcd.models.choose_tastes import choose_tastes
-from bmcd.models.remarks import warn_about_fit
-from bmcd.models.tastes import Tastes
-from bmcd.models.user_sample import CHOOSING, given_sample
-from bmcd.sampling.run import Run
-from bmcd.sampling.schema import Problem
-from bmcd.sampling.tastes.draws import (
-    LEAST_CLICKS,
-    SET_ASIDE,
-    SHARE_ASIDE,
-    TasteDraws,
-    describe_priors,
-    taste_options,
+from bmcd.blend.blend import Blend
+from bmcd.blend.features import MEMBERS
+from bmcd.blend.file import pack
+from bmcd.blend.fitting import Work, fitted_by, make_settings
+from bmcd.blend.learning import BUDGET, DECIDING, LADDER
+from bmcd.blend.moments import (
+    LAST_SHARE,
+    MICROSECONDS_PER_HOUR,
+    MOST_CUTS,
+    Cut,
+    cut_times,
+    hours_back,
+    label_of,
 )
-from bmcd.sampling.tastes.priors import TastePriors
-from bmcd.sampling.user_samples import check_max_users
-from bmcd.spark.chains import ChainTask, click_matrix_of, from_bytes
-from bmcd.spark.frames import check_frame, one_row_a_user, without_pandas_warning
-from bmcd.spark.shipping import on_worker
+from bmcd.clicks.ids import id_ranks, objects
+from bmcd.clicks.log import Clicks
+from bmcd.clicks.times import duration_text, read_duration
+from bmcd.errors import InputError, InputTypeError
+from bmcd.models.persistence import without_users
+from bmcd.spark.counting import CountsAtCuts, SparkLog
+from bmcd.spark.frames import check_frame, without_pandas_warning
 from bmcd.system.text import shown
-
-# Chains count from 0; these stand for other random choices of users.
-_ASIDE, _CHOOSING = -1, -2
 
 
 def fit(
     frame: Any,
-    model: Tastes,
+    model: Blend,
     *,
-    chains: int | None = None,
-    max_users: int | None = 50_000,
     user: str = "user",
     item: str = "item",
+    time_column: str | None = None,
     titles: Any = None,
-    draws: int = 10,
-    warmup: int = 100,
-    thin: int = 10,
     seed: int = 0,
-    set_aside: bool = True,
-) -> Tastes:
-    """Fit a model to the clicks of a Spark frame, one chain a task, and return it, in the memory of the driver.
+    n_threads: int | None = None,
+    progress: bool | None = None,
+) -> Blend:
+    """Fit a blend to the clicks of a Spark frame, and return it, in the memory of the driver.
 
-    Every chain sees a random sample of users, its own, which follows from the seed and the users' ids: a task that
-    is lost is tried again, with the same users and the same draws. The model knows items, but no users: it serves
-    `bmcd.spark.recommend` and `recommend_for`, and `save` writes it to one file.
+    Everything that grows with the clicks is counted by SQL in the session of the frame; the driver gets what grows
+    with the items, and the clicks of the few thousand users from whom the weights are learnt. The model is that of
+    `Blend.fit` on the same log, whatever the partitions: the same members, the same counts, and decayed sums and
+    weights to the last digits. It knows items, but no users: it serves `bmcd.spark.recommend` and `recommend_for`.
 
     Parameters
     ----------
     frame
-        One row a click; further columns are ignored, and a repeated click counts once.
+        One row per click; further columns are ignored, and the same click at the same time counts once.
     model
-        A `bmcd.Tastes`; it is not changed.
-    chains
-        As many tasks; by default as many as the model says.
-    max_users
-        Users of each chain; None for all.
+        A `bmcd.Blend` that chooses its members; it is not changed.
     user, item
         The columns of ``frame``: text or whole numbers.
+    time_column
+        The column of the times: timestamps, or numbers since 1970. By default "time".
     titles
         Titles of the items, a dict or a frame; see `Clicks.with_titles`.
-    draws, warmup, thin, seed, set_aside
-        As in `Tastes.fit`.
+    seed, n_threads, progress
+        As in `Blend.fit`; threads are those of the driver.
 
     Examples
     --------
     ::
 
         clicks = spark.read.parquet("clicks.parquet")
-        bmcd.spark.fit(clicks, bmcd.Tastes(40), chains=64).save("model.bmcd")
+        bmcd.spark.fit(clicks, bmcd.Blend(refresh="1h")).save("model.bmcd")
     """
     check_frame(frame, user, item, "bmcd.spark.fit")
-    if not isinstance(model, Tastes):
+    if not isinstance(model, Blend):
         raise InputTypeError(
-            f"bmcd.spark.fit fits bmcd.Tastes, not {shown(model)}: others can be fitted to a sample on one machine "
-            "with fit(max_users=...)."
+            f"bmcd.spark.fit fits bmcd.Blend, not {shown(model)}: fit others on one machine, to a sample."
         )
-    run = Run(draws, warmup, model.chains if chains is None else chains, thin, seed)
-    rows = one_row_a_user(frame, user, item, None).persist()
-    try:
-        return _fitted(rows, model, run, max_users, titles, set_aside)
-    finally:
-        rows.unpersist()
-
-
-def _fitted(rows: Any, model: Tastes, run: Run, max_users: int | None, titles: Any, set_aside: bool) -> Tastes:
-    from pyspark.sql import functions as f
-
-    n_users, items = rows.count(), _items_of(rows)
-    if not items:
-        raise ClicksError("there are no rows, so there are no clicks to fit.")
-    size = check_max_users(max_users, n_users)
-    options: dict[str, Any] = {"distance": model.distance, "rank_scale": model.rank_scale}
-    priors, n_tastes, choice = TastePriors() if model.priors is None else model.priors, model.n_tastes, None
-    known = _known(items, titles)
-    empty = ChainTask(items, n_users, size or n_users, 1, [], {}, options, {})
-    if isinstance(n_tastes, str):
-        if n_tastes != "auto":
-            raise InputError(f"n_tastes must be a whole number or 'auto', but it is {n_tastes!r}.")
-        some = rows.orderBy(f.xxhash64(f.lit(run.seed), f.lit(_CHOOSING), "user"), "user").limit(CHOOSING).collect()
-        matrix = click_matrix_of([row["user"] for row in some], [row["items"] for row in some], empty)
-        choice = choose_tastes(Clicks.from_matrix(matrix), run, priors=priors, **options)
-        n_tastes, priors = choice.n_tastes, choice.priors
-    aside = _set_aside(rows, run.seed, n_users) if set_aside else []
-    own = {name: getattr(run, name) for name in ("draws", "warmup", "thin", "seed")}
-    task = empty._replace(n_tastes=n_tastes, aside=aside, run=own, priors=describe_priors(priors))
-    drawn = _draws(rows, task, run, taste_options(len(items), priors, sampled=size, **options))
-    fitted: Tastes = clone(model)
-    sample = None if size is None else given_sample(size, n_users)
-    fitted.with_draws(known, drawn, choice, sample)
-    warn_about_fit(fitted.verdict_, drawn)
-    return fitted
-
-
-def _draws(rows: Any, task: ChainTask, run: Run, options: dict[str, Any]) -> TasteDraws:
-    """Run the chains, one a task, and put their draws together."""
-    sampled = _samples(rows, task, run.chains, run.seed)
+    if model.models is not None:
+        raise InputError(
+            "bmcd.spark.fit counts the members that Blend() chooses; a blend of given models is fitted on one "
+            "machine, to a sample of the users."
+        )
+    if time_column is None and "time" not in frame.columns:
+        raise InputError(
+            "on Spark a blend needs the times of the clicks: name their column, time_column=. Without times fit a "
+            "sample of the users on one machine."
+        )
+    refresh = None if model.refresh is None else read_duration(model.refresh, "refresh")
     with without_pandas_warning():
-        work = on_worker("chains", "draw_chain", task=tuple(task))
-        found = sampled.groupBy("task").applyInArrow(work, "chain int, draws binary")
-    parts = {row["chain"]: from_bytes(bytes(row["draws"])) for row in found.collect()}
-    if missing := sorted(set(range(run.chains)) - parts.keys()):
-        raise InputError(f"no user fell into the sample of chain {missing[0]}: give a larger max_users.")
-    names = parts[0].keys()
-    arrays: dict[str, Any] = {name: np.concatenate([parts[c][name] for c in range(run.chains)]) for name in names}
-    problem = Problem(task.n_users, len(task.items), task.n_tastes, "", options)
-    return TasteDraws(**arrays, problem=problem, plan=run.plan, seed=run.seed, version=__version__)
+        log = SparkLog(frame, user, item, time_column or "time")
+        try:
+            work = SparkWork(log, refresh, bool(model.repeats), seed, n_threads, progress)
+            fitted = fitted_by(work)
+        finally:
+            log.close()
+    known = without_users(work.clicks)
+    known = known if titles is None else known.with_titles(titles)
+    settings = {"refresh": model.refresh, "repeats": bool(model.repeats)}
+    return Blend.restored(*pack(known, fitted, settings, with_users=False))
 
 
-def _samples(rows: Any, task: ChainTask, chains: int, seed: int) -> Any:
-    """Return a row for every chain and user in its sample: task, chain, place, user and items.
+class SparkWork(Work):
+    """The fits of a blend to a log in Spark: counts come from there, moments from the clicks of some users."""
 
-    Whether a user is in the sample of a chain, and at which place, follows from seed, chain and user id alone.
-    A few more than wanted are taken, so that there are enough; the chain keeps those with the first places. The
-    numbers of the tasks are such that Spark puts each chain into a partition of its own.
-    """
+    def __init__(
+        self, log: SparkLog, refresh: int | None, repeats: bool, seed: int, n_threads: int | None,
+        progress: bool | None,
+    ) -> None:  # fmt: skip
+        self.log, self.refresh, self.seed = log, refresh, seed
+        self.n_threads, self.progress, self.clock, self.models = n_threads, progress, True, None
+        self.tables, self.dense = [], []
+        length = refresh
+        if length is None:
+            length = max(log.end - 1 - log.time_at(1.0 - LAST_SHARE) + 1, 1)
+        self.hours = length / MICROSECONDS_PER_HOUR
+        begins = cut_times(log.begin, log.end, length, MOST_CUTS)
+        inside = log.n_between([(begin, begin + length) for begin in begins])
+        self.begins = [begin for begin, n in zip(begins, inside, strict=True) if n and begin > log.begin]
+        self.eligible, chosen = self._eligible(length, repeats)
+        self.clicks = clicks_of(log, chosen)
+        times = self.clicks.times.view(np.int64)  # type: ignore[union-attr]
+        self.cuts = [
+            Cut(
+                times < begin,
+                (times >= begin) & (times < begin + length),
+                hours_back(begin, log.end),
+                label_of(begin),
+            )
+            for begin in self.begins
+        ]
+        self.settings = make_settings(self.clicks, length, repeats, MEMBERS)
+        ends, hours = [*self.begins, log.end], [*(cut.hours or 0.0 for cut in self.cuts), 0.0]
+        self.counts = CountsAtCuts(log, self.settings, ends, hours)
+        self.outside = self.counts.shares_outside(self.hours)
+
+    @property
+    def until(self) -> int:
+        """The time of the last click in microseconds."""
+        return self.log.end - 1
+
+    def counts_before(self, cut: Cut | None) -> Any:
+        """Return what members count of the clicks before a cut, or of all."""
+        return self.counts.at(len(self.cuts) if cut is None else self._number(cut))
+
+    def share_outside(self, cut: Cut) -> float:
+        """Return the share of recent clicks on items that were new then."""
+        return self.outside[self._number(cut)]
+
+    def n_eligible(self, c: int, h: int) -> int:
+        """Return the number of users with h new clicks or more in the window after a cut."""
+        return self.eligible[c][h]
+
+    def _number(self, cut: Cut) -> int:
+        return next((c for c, own in enumerate(self.cuts) if own is cut), len(self.cuts))
+
+    def _eligible(self, length: int, repeats: bool) -> tuple[list[dict[int, int]], Any]:
+        """Return how many users have h new clicks or more in each window, and who may give moments.
+
+        These are the users whose hash is smallest, a few more than are wanted in each window.
+        """
+        from pyspark.sql import functions as f
+
+        log = self.log
+        windows = f.array(
+            *[f.struct(f.lit(c).alias("cut"), f.lit(b).alias("begin")) for c, b in enumerate(self.begins)]
+        )
+        new = log.events if repeats else log.events.where("is_first")
+        t = f.col("t")
+        rows = new.select(
+            "user",
+            f.explode(f.filter(windows, lambda w: (t >= w["begin"]) & (t < w["begin"] + f.lit(length)))).alias(
+                "of"
+            ),
+        )
+        rows = log.keep(rows.groupBy(f.col("of.cut").alias("cut"), "user").agg(f.count("*").alias("n_new")))
+        counts = [f.count(f.when(f.col("n_new") >= h, 1)).alias(str(h)) for h in LADDER]
+        eligible = [dict.fromkeys(LADDER, 0) for _ in self.begins]
+        for row in rows.groupBy("cut").agg(*counts).collect():
+            eligible[row["cut"]] = {h: int(row[str(h)]) for h in LADDER}
+        wanted = f.lit(False)
+        for c in range(len(self.begins)):
+            for h in LADDER:
+                n, total = eligible[c][h], max(sum(one[h] for one in eligible), 1)
+                most = math.ceil(BUDGET[h] * n / total) + 1
+                if h == 1:
+                    most = max(most, DECIDING)
+                own = (f.col("cut") == c) & (f.col("n_new") >= h)
+                share = (most + 6 * most**0.5 + 6) / max(n, 1)
+                if share < 1:
+                    own &= _user_hash(rows, self.seed) < f.lit(-(2**63) + int(share * 2**64))
+                wanted |= own
+        return eligible, rows.where(wanted).select("user").distinct()
+
+
+def _user_hash(rows: Any, seed: int) -> Any:
+    """Return what `moments.user_hash` does, as a column."""
     from pyspark.sql import functions as f
 
-    def place(chain: Any) -> Any:
-        return f.xxhash64(f.lit(seed), chain, f.col("user"))
-
-    numbers = f.sequence(f.lit(0), f.lit(chains - 1))
-    wanted = (task.max_users + 6 * task.max_users**0.5 + 6) / task.n_users
-    if wanted < 1:
-        limit = f.lit(-(2**63) + int(wanted * 2**64))
-        numbers = f.filter(numbers, lambda chain: place(chain) < limit)
-    tasks = f.array(*[f.lit(number).cast("bigint") for number in _task_numbers(rows.sparkSession, chains)])
-    chosen = rows.select("user", "items", f.explode(numbers).alias("chain"))
-    placed = chosen.select(
-        f.element_at(tasks, f.col("chain") + 1).alias("task"),
-        "chain",
-        place(f.col("chain")).alias("place"),
-        "user",
-        "items",
-    )
-    return placed.repartition(chains, "task")
+    user = f.col("user")
+    if dict(rows.dtypes)["user"] == "string":
+        user = f.conv(f.substring(f.md5(user.cast("binary")), 1, 15), 16, 10)
+    return f.xxhash64(f.lit(seed).cast("bigint"), user.cast("bigint"))
 
 
-def _task_numbers(session: Any, chains: int) -> list[int]:
-    """Return numbers that Spark puts into partition 0, 1, ... of as many as there are chains."""
-    from pyspark.sql import functions as f
-
-    found: dict[int, int] = {}
-    first = 0
-    while len(found) < chains:
-        numbers = session.range(first, first + 20 * chains, 1, 1)
-        for row in numbers.select("id", f.pmod(f.hash("id"), f.lit(chains)).alias("partition")).collect():
-            found.setdefault(row["partition"], row["id"])
-        first += 20 * chains
-    return [found[partition] for partition in range(chains)]
-
-
-def _items_of(rows: Any) -> list[Any]:
-    """Return the ids of all items, sorted."""
-    from pyspark.sql import functions as f
-
-    return sorted(row["item"] for row in rows.select(f.explode("items").alias("item")).distinct().collect())
-
-
-def _known(items: list[Any], titles: Any) -> Clicks:
-    """Return the items as clicks of nobody."""
-    ids = np.array(items, np.int64) if isinstance(items[0], int) else objects(items)
-    nobody = Clicks(np.empty(0, object), ids, np.zeros(1, np.int64), np.empty(0, np.int32))
-    return nobody if titles is None else nobody.with_titles(titles)
-
-
-def _set_aside(rows: Any, seed: int, n_users: int) -> list[tuple[Any, list[Any], Any]]:
-    """Return some users, what is left of their clicks, and the click that no chain sees."""
-    from pyspark.sql import functions as f
-
-    number = min(SET_ASIDE, int(SHARE_ASIDE * n_users))
-    enough = rows.where(f.size("items") >= LEAST_CLICKS)
-    chosen = enough.orderBy(f.xxhash64(f.lit(seed), f.lit(_ASIDE), "user"), "user").limit(number).collect()
-    rng = np.random.default_rng(seed)
-    found = []
-    for row in chosen:
-        items = sorted(row["items"])
-        taken = items.pop(int(rng.integers(len(items))))
-        found.append((row["user"], items, taken))
-    return found
+def clicks_of(log: SparkLog, chosen: Any) -> Clicks:
+    """Return the clicks of some users on all items of the log."""
+    table = log.of_users(chosen)
+    if not table.num_rows:
+        raise InputError(
+            "there are no next clicks to learn from: no user clicked a new item after the cut. Use a longer log, "
+            f"or a longer refresh than {duration_text(log.end - log.begin)}."
+        )
+    codes = table.column("user").combine_chunks().dictionary_encode()
+    values = codes.dictionary.to_pylist()
+    ids = objects(values) if isinstance(values[0], str) else np.array(values, np.int64)
+    of = codes.indices.to_numpy()
+    first = np.zeros(len(ids), np.int64)
+    first[of] = table.column("user_first").to_numpy()
+    order = np.lexsort((id_ranks(ids), first))
+    number = np.empty(len(ids), np.int64)
+    number[order] = np.arange(len(ids))
+    user, place = number[of], table.column("place").to_numpy()
+    by = np.lexsort((place, user))
+    starts = np.concatenate(([0], np.cumsum(np.bincount(user, minlength=len(ids))))).astype(np.int64)
+    sequence = table.column("number").to_numpy()[by].astype(np.int32)
+    times = table.column("t").to_numpy()[by].astype(np.int64).view("datetime64[us]")
+    return Clicks(ids[order], log.items, starts, sequence, times, order="time")

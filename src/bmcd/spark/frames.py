@@ -35,9 +35,14 @@ def check_frame(frame: Any, user: str, item: str, needed_by: str) -> None:
             )
 
 
-def clean_ids(frame: Any, user: str, item: str) -> Any:
-    """Return the columns user and item, freed of blanks; a row without an id is an error when it is read."""
-    return frame.select(_clean(frame, user, "user"), _clean(frame, item, "item"))
+def clean_ids(frame: Any, user: str, item: str, *others: Any) -> Any:
+    """Return user, item and other columns; ids are freed of blanks, and a row without one is an error when read."""
+    return frame.select(_clean(frame, user, "user"), _clean(frame, item, "item"), *others)
+
+
+def quoted(name: str) -> str:
+    """Return the name of a column as SQL takes it, whatever its characters."""
+    return "`" + name.replace("`", "``") + "`"
 
 
 def one_row_a_user(frame: Any, user: str, item: str, partitions: int | None) -> Any:
@@ -54,6 +59,16 @@ def one_row_a_user(frame: Any, user: str, item: str, partitions: int | None) -> 
     return rows.groupBy("user").agg(functions.collect_set("item").alias("items"))
 
 
+def one_history_a_user(clicks: Any, partitions: int | None) -> Any:
+    """Return user, items and times, in order of time and then of the items, of a frame with user, item and t."""
+    from pyspark.sql import functions
+
+    number = partitions or int(clicks.sparkSession.conf.get("spark.sql.shuffle.partitions"))
+    pairs = functions.sort_array(functions.collect_list(functions.struct("t", "item")))
+    rows = clicks.repartition(number, "user").groupBy("user").agg(pairs.alias("pairs"))
+    return rows.select("user", functions.col("pairs.item").alias("items"), functions.col("pairs.t").alias("times"))
+
+
 @contextmanager
 def without_pandas_warning() -> Iterator[None]:
     """Keep to ourselves that Spark does not know the newest pandas: no frame of pandas goes through it here."""
@@ -65,8 +80,7 @@ def without_pandas_warning() -> Iterator[None]:
 def _clean(frame: Any, name: str, what: str) -> Any:
     from pyspark.sql import functions
 
-    quoted = "`" + name.replace("`", "``") + "`"
-    column, kind = functions.col(quoted), dict(frame.dtypes)[name]
+    column, kind = functions.col(quoted(name)), dict(frame.dtypes)[name]
     missing = column.isNull()
     if kind == "string":
         column = functions.regexp_replace(column, BLANKS, "")

@@ -11,8 +11,9 @@ from bmcd.models.bmcd import BMCD
 from bmcd.models.persistence import Model, load_model, sampled_models
 from bmcd.prediction.answers import MaxDraws
 from bmcd.prediction.top_k import check_k
-from bmcd.spark.frames import check_frame, one_row_a_user, without_pandas_warning
-from bmcd.spark.shipping import on_worker, ship_model
+from bmcd.spark.counting import with_times
+from bmcd.spark.frames import check_frame, one_history_a_user, one_row_a_user, without_pandas_warning
+from bmcd.spark.shipping import check_workers, on_worker, ship_model
 from bmcd.system.text import shown
 
 
@@ -23,6 +24,7 @@ def recommend(
     *,
     user: str = "user",
     item: str = "item",
+    time_column: str | None = None,
     items: Iterable[Any] | None = None,
     min_probability: float | None = None,
     unknown: Literal["error", "ignore"] = "error",
@@ -33,17 +35,22 @@ def recommend(
 
     Its columns are user, item, title (if the model has titles), rank, probability and mcse, as `recommend_for` of
     the model gives them for the same clicks, to the last digit, whatever the partitions. Nothing runs before the
-    frame is used. It runs in the session of ``frame``, whose workers need bmcd.
+    frame is used, but for a question to the workers, once in a session, whether they have the packages.
+    It runs in the session of ``frame``, whose workers need bmcd.
 
     Parameters
     ----------
     frame
-        One row a click; further columns are ignored, and a repeated click counts once.
+        One row per click; further columns are ignored. Repeated clicks count where the model uses order, once
+        where it does not.
     model
         A model file, of any model that serves people it has not seen. It is sent to the executors once, without the
         users it was fitted to, and opened once in each of their Python processes.
     user, item
         The columns of ``frame``: text or whole numbers; items of the type that the model has.
+    time_column
+        The column of the times, for a model that uses the order of the clicks; by default "time", if there is one.
+        Each user's clicks are put in order and cut into sessions, of which the last one is running.
     items, min_probability, unknown, max_draws
         As in `recommend_for`. With unknown="error" clicks on items that the model does not know stop the job.
     partitions
@@ -70,9 +77,18 @@ def recommend(
     kind = _item_type(opened, dict(frame.dtypes)[item], item)
     options = {"items": wanted, "min_probability": min_probability, "unknown": unknown}
     options |= {} if max_draws == "auto" else {"max_draws": max_draws}
-    rows = one_row_a_user(frame, user, item, partitions)
+    if opened.clicks_.order is None:
+        rows = one_row_a_user(frame, user, item, partitions)
+    else:
+        if time_column is None and "time" not in frame.columns:
+            raise InputError(
+                "the model uses the order of the clicks: name the column of their times, time_column=, or call "
+                "recommend_for on one machine with histories in click order."
+            )
+        rows = one_history_a_user(with_times(frame, user, item, time_column or "time"), partitions)
     title = "title string, " if opened.clicks_.titles is not None else ""
     schema = f"user {dict(rows.dtypes)['user']}, item {kind}, {title}rank bigint, probability double, mcse double"
+    check_workers(frame.sparkSession)
     name = ship_model(frame.sparkSession, opened)
     with without_pandas_warning():
         return rows.mapInArrow(on_worker("scoring", "score", name=name, k=k, options=options), schema)

@@ -18,15 +18,25 @@ def score(batches: Iterable[Any], *, name: str, k: int, options: Mapping[str, An
             yield _scored(batch, model, k, options)
 
 
+def _ordered(batch: Any) -> Any:
+    """Return the histories of a batch as a table with times; users are the numbers of its rows."""
+    import numpy as np
+    import pyarrow as pa
+
+    items, times = batch.column("items"), batch.column("times")
+    user = np.repeat(np.arange(batch.num_rows), np.diff(items.offsets.to_numpy()))
+    return pa.table({"user": user, "item": items.flatten(), "time": times.flatten().cast(pa.timestamp("us"))})
+
+
 def _scored(batch: Any, model: Any, k: int, options: Mapping[str, Any]) -> Any:
     import narwhals as nw
     import pyarrow as pa
 
-    histories = batch.column("items").to_pylist()
+    histories = _ordered(batch) if "times" in batch.schema.names else batch.column("items").to_pylist()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ShortListWarning)  # in the log of a worker nobody would read it
         found = model.recommend_for(histories, k, n_threads=1, progress=False, **options)
-    table = nw.from_native(found)
+    table = nw.from_native(found, eager_only=True)
     columns = {"user": batch.column("user").take(pa.array(table["user"].to_numpy()))}
     kinds = {"item": pa.int64() if model.clicks_.items.dtype != object else pa.string()}
     kinds |= {"title": pa.string()} if "title" in table.columns else {}

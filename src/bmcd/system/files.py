@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import csv
 import glob
 import json
 import math
@@ -17,6 +18,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from bmcd.errors import OutputError
+from bmcd.system.text import is_formula
 
 try:
     import fcntl
@@ -65,6 +67,21 @@ def write_json(path: Path, value: Any, *, indent: int | None = None) -> None:
     with open_replacement(path) as file:
         json.dump(json_ready(value), file, allow_nan=False, ensure_ascii=False, indent=indent)
         file.write("\n")
+
+
+def write_csv(file: IO[str], table: Any, *, raw: bool = False, header: bool = True) -> None:
+    """Write a pandas frame, without its index, so that every reader finds its rows again.
+
+    An apostrophe is put before text that a spreadsheet would run as a formula, unless ``raw``.
+    """
+    quoting, safe_table = csv.QUOTE_MINIMAL, table.copy(deep=False)
+    for name in table.select_dtypes(exclude="number").columns:
+        texts = [value for value in table[name].unique() if isinstance(value, str)]
+        if not raw and (safe := {text: f"'{text}" for text in texts if is_formula(text)}):
+            safe_table[name] = [safe.get(value, value) for value in table[name]]
+        if any("\r" in text for text in texts):  # which Python before 3.13 does not quote by itself
+            quoting = csv.QUOTE_NONNUMERIC
+    safe_table.to_csv(file, index=False, header=header, lineterminator="\n", quoting=quoting)
 
 
 def json_ready(value: Any) -> Any:

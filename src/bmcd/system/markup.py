@@ -13,7 +13,7 @@ from bmcd.system.text import plain
 # Longer titles are cut: nobody reads on, and a table must not grow without end.
 LONGEST_TITLE = 120
 _SPACE_BEFORE_PERCENT = re.compile(r"(?<=\d) %")
-_WITHOUT_END_TAG = frozenset(("br", "input", "meta", "col", "img"))
+_WITHOUT_END_TAG = frozenset(("br", "input", "meta", "col", "img", "link"))
 
 
 class Html(str):

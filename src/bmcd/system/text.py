@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Sequence
 
+# What spreadsheets run as a formula. Plain numbers are none.
+_FORMULA = re.compile(r"[\s\0]*[=+\-@\uff1d\uff0b\uff0d\uff20]|[\t\r\n]")
+_NUMBER = re.compile(r"[+-]?(\d+([.,]\d*)?|[.,]\d+)(e[+-]?\d+)?", re.IGNORECASE | re.ASCII)
 # Marks that turn the direction of writing, and so can make a title look like something else.
 _DIRECTION = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 
@@ -48,6 +52,15 @@ def plain(text: object) -> str:
     """
     # Spaces first: line ends and tabs are control characters too.
     return "".join(" " if c.isspace() else "\ufffd" if _is_control(c) else c for c in str(text))
+
+
+def is_formula(text: str) -> bool:
+    """Return whether a spreadsheet would run a cell with this text.
+
+    >>> [is_formula(text) for text in ("=1+1", " @SUM(A1)", "-0.5", "+48 123", "A-1")]
+    [True, True, False, True, False]
+    """
+    return _FORMULA.match(text) is not None and _NUMBER.fullmatch(text) is None
 
 
 def _is_control(char: str) -> bool:

@@ -106,8 +106,9 @@ def pair_probability(n, low, high):
     return math.log((gap + 1) / gap) / math.log(n) / (n - gap)
 
 
+@pytest.mark.chance(1e-5)
 @pytest.mark.parametrize("n", [2, 3, 5, 8])
-def test_rank_pairs_are_drawn_as_declared(n, rotating_seed):
+def test_rank_pairs_are_drawn_as_declared(n, rotating_seed, times):
     @numba.njit
     def draw(stream, size):
         counts = np.zeros((n, n), np.int64)
@@ -116,7 +117,7 @@ def test_rank_pairs_are_drawn_as_declared(n, rotating_seed):
             counts[low, high] += 1
         return counts
 
-    size = 200_000
+    size = 200_000 * times
     counts = draw(stream_of(rotating_seed), size)
     pairs = list(itertools.combinations(range(n), 2))
     expected = np.array([pair_probability(n, *pair) for pair in pairs]) * size
@@ -196,12 +197,13 @@ def test_passes_keep_rankings_compatible_and_say_what_they_did(problem, seed, be
     np.testing.assert_array_equal(ranks[outside], before[outside])
 
 
+@pytest.mark.chance(1e-5)
 @pytest.mark.parametrize("upwards", [True, False])
 @pytest.mark.parametrize("scale", ["linear", "sqrt"])
 @pytest.mark.parametrize("clicked", [[], [4], [1, 3], [0, 1, 4]])
-def test_hit_and_run_keeps_the_law(upwards, scale, clicked, rotating_seed, p_value):
+def test_hit_and_run_keeps_the_law(upwards, scale, clicked, rotating_seed, p_value, times):
     """From exact draws, one redraw leaves the law as it is; from one fixed ranking, many redraws reach it."""
-    rho, alpha, size = np.array([3, 1, 4, 5, 2]), 4.0, 20_000
+    rho, alpha, size = np.array([3, 1, 4, 5, 2]), 4.0, 20_000 * times
     clicks = np.zeros((size, 5), bool)
     clicks[:, clicked] = True
     data = make_data(sparse.csr_array(clicks), scale)
@@ -214,7 +216,7 @@ def test_hit_and_run_keeps_the_law(upwards, scale, clicked, rotating_seed, p_val
     hit_and_run(members, data, rho, alpha / 5, upwards, key, 0, 0, 0, ranks)
     assert p_value(ranks, law) > 1e-6
     fixed = np.tile(max(compatible, key=lambda r: -compatible[r]), (size, 1))
-    for step in range(30):
+    for step in range(60):
         hit_and_run(members, data, rho, alpha / 5, upwards, key, 0, step, 1, fixed)
     assert p_value(fixed, law) > 1e-6
 
@@ -252,6 +254,7 @@ def many(stream, kind, parameter, size):
     return out
 
 
+@pytest.mark.chance(1e-5)
 @pytest.mark.parametrize(
     ("kind", "parameter", "law"),
     [
@@ -262,14 +265,15 @@ def many(stream, kind, parameter, size):
         (2, 37.5, stats.loggamma(37.5)),
     ],
 )
-def test_variates_have_their_law(kind, parameter, law, rotating_seed):
-    draws = many(stream_of(rotating_seed), kind, parameter, 50_000)
+def test_variates_have_their_law(kind, parameter, law, rotating_seed, times):
+    draws = many(stream_of(rotating_seed), kind, parameter, 50_000 * times)
     assert stats.kstest(draws, law.cdf).pvalue > 1e-6
 
 
-def test_dirichlet_has_its_mean_and_never_a_zero(rotating_seed):
+@pytest.mark.chance(1e-5)
+def test_dirichlet_has_its_mean_and_never_a_zero(rotating_seed, times):
     concentration = np.array([0.001, 2.0, 5.0])
-    out, stream = np.empty((20_000, 3)), stream_of(rotating_seed)
+    out, stream = np.empty((20_000 * times, 3)), stream_of(rotating_seed)
     for row in out:
         draw_dirichlet(stream, concentration, row)
     assert (out > 0).all()
@@ -278,8 +282,9 @@ def test_dirichlet_has_its_mean_and_never_a_zero(rotating_seed):
     assert (np.abs(out.mean(axis=0) - concentration / concentration.sum()) < 5 * error + 1e-12).all()
 
 
-def test_shuffle_is_uniform(rotating_seed, p_value):
-    draws, stream = np.empty((12_000, 4), np.int64), stream_of(rotating_seed)
+@pytest.mark.chance(1e-5)
+def test_shuffle_is_uniform(rotating_seed, p_value, times):
+    draws, stream = np.empty((12_000 * times, 4), np.int64), stream_of(rotating_seed)
     for row in draws:
         shuffle(stream, row)
     assert p_value(draws, dict.fromkeys(enumerate_rankings(4), 1 / 24)) > 1e-6

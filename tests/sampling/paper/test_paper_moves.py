@@ -28,6 +28,8 @@ from bmcd.sampling.paper.sampler import whole_scale
 from bmcd.sampling.paper.user_moves import draw_labels
 from bmcd.system.streams import STREAM_SIZE, four_uniforms, open_stream, stream_key, uniforms
 
+pytestmark = pytest.mark.chance(0)
+
 
 def ranks_of(order):
     ranks = np.empty(len(order), np.int64)

@@ -15,6 +15,8 @@ from bmcd.sampling.paper.sampler import PaperSampler
 from bmcd.sampling.priors import Priors
 from bmcd.sampling.state import ChainState, make_data
 
+pytestmark = pytest.mark.chance(0)
+
 # Quantities are compared within 4.5 MCSE. The MCSE comes from the means of 100 batches, so the bound is that of
 # the t law with 99 degrees of freedom that has the tails of 4.5 in the normal law, 4.8: one comparison fails by
 # chance 7 times in a million. This file makes some 120, hence a false alarm in less than 1 of 1,000 runs.
@@ -181,6 +183,7 @@ ROWS = [[0, 1], [0], [0, 1, 2], [3]]
 PRIORS = Priors(rate=0.25, concentration=0.8)
 
 
+@pytest.mark.chance(2e-4)
 @pytest.mark.parametrize(
     ("distance", "ranks_move", "leap_size", "rank_scale"),
     [
@@ -190,25 +193,27 @@ PRIORS = Priors(rate=0.25, concentration=0.8)
         ("spearman", "swap", 1, "linear"),
     ],
 )
-def test_exact_posterior(distance, ranks_move, leap_size, rank_scale, rotating_seed, deep):
+def test_exact_posterior(distance, ranks_move, leap_size, rank_scale, rotating_seed, deep, times):
     posterior = ExactPosterior(ROWS, 4, 2, PRIORS, distance, rank_scale)
     data = make_data(clicks_of(ROWS, 4), rank_scale)
-    n_draws = 200_000 if deep else 20_000
+    n_draws = times * (200_000 if deep else 20_000)
     z_scores = sample_and_score(
         posterior, data, rotating_seed, n_draws, 10, distance=distance, ranks_move=ranks_move, leap_size=leap_size
     )
     assert max(map(abs, z_scores.values())) < BOUND, z_scores
 
 
+@pytest.mark.chance(2e-4)
 @pytest.mark.parametrize("distance", ["cayley", "hamming", "ulam"])
-def test_exact_posterior_of_the_other_distances(distance, rotating_seed):
+def test_exact_posterior_of_the_other_distances(distance, rotating_seed, times):
     posterior = ExactPosterior([[0], [1, 2], [2]], 3, 2, PRIORS, distance)
     data = make_data(clicks_of(posterior.rows, 3))
-    z_scores = sample_and_score(posterior, data, rotating_seed, 8000, 10, distance=distance)
+    z_scores = sample_and_score(posterior, data, rotating_seed, 8000 * times, 10, distance=distance)
     assert max(map(abs, z_scores.values())) < BOUND, z_scores
 
 
-def test_no_clicks_gives_the_prior(rotating_seed):
+@pytest.mark.chance(2e-4)
+def test_no_clicks_gives_the_prior(rotating_seed, times):
     """Without clicks alpha, labels and tau have their prior law, and every ranking is as likely as any other."""
     posterior = ExactPosterior([[], []], 3, 2, PRIORS, "footrule")
     expected = posterior.expectations()
@@ -217,7 +222,7 @@ def test_no_clicks_gives_the_prior(rotating_seed):
     assert expected["users 0 and 1 together"] == pytest.approx((psi + 1) / (2 * psi + 1), rel=1e-9)
     assert expected["ranking of 0 is (1, 2, 3)"] == pytest.approx(1 / 6, rel=1e-9)
     data = make_data(clicks_of(posterior.rows, 3))
-    z_scores = sample_and_score(posterior, data, rotating_seed, 10_000, 20)
+    z_scores = sample_and_score(posterior, data, rotating_seed, 10_000 * times, 20)
     assert max(map(abs, z_scores.values())) < BOUND, z_scores
 
 
@@ -285,6 +290,7 @@ def test_a_changed_state_is_noticed(rotating_seed):
     assert_same(states[1], fresh)
 
 
+@pytest.mark.chance(1e-6)
 def test_chains_differ_and_the_seed_decides(rotating_seed):
     data = random_problem(rotating_seed)
     states = [random_state(data, 2, rotating_seed) for _ in range(3)]
@@ -307,15 +313,20 @@ def test_log_joint_by_its_formula(rotating_seed):
     assert info.label_counts.tolist() == np.bincount(state.labels, minlength=2).tolist()
 
 
-def test_steps_are_tuned_in_warm_up_only(rotating_seed):
+@pytest.mark.chance(1e-3)
+def test_steps_are_tuned_in_warm_up_only(rotating_seed, times):
+    """Alpha and the consensus move together: of 400 seeds the farthest accepted 0.22 where 0.44 is wanted.
+
+    Of untuned steps of 0.1 some 0.9 are accepted.
+    """
     data = random_problem(rotating_seed)
     state = random_state(data, 1, rotating_seed)  # one cluster: it is never empty
     sampler = PaperSampler(data, 1, PRIORS, alpha_update=1)
-    sampler.run(state, 0, 0, 3000, True)
+    sampler.run(state, 0, 0, 3000 * times, True)
     tuned = state.alpha_step.copy()
-    info = sampler.run(state, 0, 3000, 6000, False)
+    info = sampler.run(state, 0, 3000 * times, 6000 * times, False)
     assert (state.alpha_step == tuned).all()
-    assert (np.abs(info.alpha_accepted - 0.44) < 0.12).all()  # far outside the noise of 6,000 proposals
+    assert (np.abs(info.alpha_accepted - 0.44) < 0.32).all()
 
 
 def test_shares_of_accepted_proposals():
@@ -337,6 +348,7 @@ def test_one_item_and_no_users(ranks_move):
         assert np.isfinite(state.alpha).all()
 
 
+@pytest.mark.chance(1e-4)
 def test_alpha_above_the_end_is_rejected_and_counted(rotating_seed):
     data = random_problem(rotating_seed, n_users=3, n_items=4)
     state = random_state(data, 2, rotating_seed, alpha=1.9)

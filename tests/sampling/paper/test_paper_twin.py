@@ -196,6 +196,7 @@ def first_state(n_clusters, seed):
     )
 
 
+@pytest.mark.chance(1e-4)
 @pytest.mark.parametrize(
     ("distance", "ranks_move", "leap_size", "rank_scale", "n_clusters"),
     [

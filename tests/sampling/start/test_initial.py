@@ -68,8 +68,8 @@ def test_a_start_depends_on_seed_and_chain_and_on_nothing_else(simulated, start)
     assert all((a == b).all() for a, b in zip(first, again, strict=True))
     for seed, chain in ((5, 2), (6, 1)):
         other = initial_state(simulated.clicks, 3, start, em_rounds=1, seed=seed, chain=chain)
-        assert (first.rho != other.rho).any()
-        assert (first.labels != other.labels).any()
+        # Good starts may find the same clusters, in another order, and so the same consensuses.
+        assert any((a != b).any() for a, b in zip(first, other, strict=True))
 
 
 def test_the_number_of_threads_does_not_matter(simulated):

@@ -105,8 +105,9 @@ def prior_moments(laws):
     )
 
 
+@pytest.mark.chance(1e-5)
 @pytest.mark.parametrize("scale", ["linear", "log"])
-def test_the_prior_comes_back(scale, rotating_seed, deep):
+def test_the_prior_comes_back(scale, rotating_seed, deep, times):
     """15 prior moments, |z| < 5 (false alarm 9e-6 for each of two); 3e5 sweeps quick, 1e7 deep."""
     laws = rank_laws(N_ITEMS, "footrule", scale)
     laws.make(np.arange(laws.alphas.size))
@@ -128,7 +129,7 @@ def test_the_prior_comes_back(scale, rotating_seed, deep):
         Hyper(A.shape, A.rate, B.shape, B.rate),
         stream_key(rotating_seed),
         *{"chain": 0, "sweep": 0, "warmup": False}.values(),
-        10_000 if deep else 300,
+        times * (10_000 if deep else 300),
         out,
     )
     error = out.std(axis=0, ddof=1) / math.sqrt(BATCHES)
@@ -203,13 +204,14 @@ def rank_of_the_truth(seed, sampler_of):
     return below + rng.integers(0, same.sum(axis=0) + 1)
 
 
-def test_the_truth_ranks_uniformly(rotating_seed, deep):
+@pytest.mark.chance(2e-5)
+def test_the_truth_ranks_uniformly(rotating_seed, deep, times):
     """13 quantities, chi-square over 8 bins, p > 1e-6 each: false alarm 1.3e-5."""
 
     def sampler_of(clicks, seed):
         return TasteSampler(make_taste_data(clicks), TASTES, PRIORS, seed=seed, effort=EFFORT)
 
-    size = 1000 if deep else 200
+    size = times * (1000 if deep else 200)
     ranks = np.array([rank_of_the_truth(rotating_seed + run, sampler_of) for run in range(size)])
     for number, quantity in enumerate(ranks.T):
         counts = np.bincount(quantity * BINS // (DRAWS + 1), minlength=BINS)

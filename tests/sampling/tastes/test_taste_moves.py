@@ -69,10 +69,11 @@ def many_positive(stream, mu, size):
     return out
 
 
+@pytest.mark.chance(1e-5)
 @pytest.mark.parametrize("mu", [1e-200, 1e-9, 0.01, 0.8, 3.0, 15.99, 16.0, 40.0, 700.0, 2000.0])
-def test_positive_poisson_has_its_law(mu, rotating_seed):
+def test_positive_poisson_has_its_law(mu, rotating_seed, times):
     """Zero-truncated Poisson by its probabilities; tiny and large means, and both sides of the switch."""
-    draws = many_positive(stream_of(rotating_seed), mu, 40_000)
+    draws = many_positive(stream_of(rotating_seed), mu, 40_000 * times)
     assert draws.min() >= 1
     top = draws.max() + 1
     law = stats.poisson(mu).pmf(np.arange(1, top + 1))
@@ -136,7 +137,8 @@ def repeat_visits(rates, data, q, a, passes, key, size, n_tastes, most):
     return counts
 
 
-def test_visits_are_poisson_given_that_clicked_items_have_one(rotating_seed):
+@pytest.mark.chance(1e-5)
+def test_visits_are_poisson_given_that_clicked_items_have_one(rotating_seed, times):
     """One user, items 0 and 2 of 3 clicked, 2 tastes: n_ic ~ Poisson(lambda_c q_c(i)), item totals not zero.
 
     Fours and more count as 3, so that tables can be numbered.
@@ -145,7 +147,7 @@ def test_visits_are_poisson_given_that_clicked_items_have_one(rotating_seed):
     q[:, :2] = [[0.7, 0.1], [0.2, 0.2], [0.1, 0.7]]
     rates = np.array([[1.1, 0.6]])
     most, data = 4, make_taste_data([[1, 0, 1]])
-    counts = repeat_visits(rates, data, q, 0.3, 0, stream_key(rotating_seed), 60_000, 2, most)
+    counts = repeat_visits(rates, data, q, 0.3, 0, stream_key(rotating_seed), 60_000 * times, 2, most)
     law = np.zeros(counts.size)
     for table in itertools.product(range(most), repeat=4):
         first, second = table[:2], table[2:]
@@ -211,7 +213,8 @@ def repeat_pass(stream, items, tastes, q, a, size, n_tastes, n_states):
     return counts
 
 
-def test_collapsed_passes_reach_the_law_of_the_tastes(rotating_seed):
+@pytest.mark.chance(1e-5)
+def test_collapsed_passes_reach_the_law_of_the_tastes(rotating_seed, times):
     """One chain of 200,000 passes over 8 states, judged by means of 400 batches, |z| < 5.5: false alarm 3e-7."""
     n_tastes, a, items = 2, 0.4, np.array([0, 1, 1])
     q = np.zeros((2, BLOCK))
@@ -225,8 +228,8 @@ def test_collapsed_passes_reach_the_law_of_the_tastes(rotating_seed):
     law /= law.sum()
     stream, tastes = stream_of(rotating_seed), np.zeros(3, np.int64)
     batches = np.array([
-        repeat_pass(stream, items, tastes, q, a, 500, n_tastes, 8) for _ in range(400)
-    ]) / 500  # fmt: skip
+        repeat_pass(stream, items, tastes, q, a, 500 * times, n_tastes, 8) for _ in range(400)
+    ]) / (500 * times)  # fmt: skip
     error = batches.std(axis=0, ddof=1) / math.sqrt(len(batches))
     assert (np.abs(batches.mean(axis=0) - law) < 5.5 * error).all()
 
@@ -234,11 +237,12 @@ def test_collapsed_passes_reach_the_law_of_the_tastes(rotating_seed):
 # -------------------------------------------------------------------------------------------------------- rates
 
 
+@pytest.mark.chance(1e-5)
 @pytest.mark.parametrize(
     ("a", "n"), [(0.02, 0), (0.1, 0), (0.1, 1), (0.1, 6), (0.1, 7), (0.95, 0), (1.0, 0), (2.5, 3)]
 )
-def test_gammas_have_their_law(a, n, rotating_seed):
-    out = np.empty(50_000)
+def test_gammas_have_their_law(a, n, rotating_seed, times):
+    out = np.empty(50_000 * times)
     table, bits = gamma_table(min(a, 0.95), out.size), np.empty(out.size, np.uint64)
     draw_gammas(stream_of(rotating_seed), a, np.full(out.size, float(n)), table, out, bits)
     assert stats.kstest(out, stats.gamma(a + n).cdf).pvalue > CUT
@@ -293,12 +297,13 @@ def shift_probability(gaps, shift):
     return np.count_nonzero(gaps == abs(shift)) / GAPS / 2
 
 
+@pytest.mark.chance(1e-5)
 @pytest.mark.parametrize("n", [2, 3, 5, 8, 2000])
-def test_swaps_are_drawn_as_declared(n, rotating_seed):
+def test_swaps_are_drawn_as_declared(n, rotating_seed, times):
     gaps, n_visited = list_of_gaps(n), 3
     assert gaps.min() == 1
     assert gaps.max() < n
-    counts = count_swaps(stream_of(rotating_seed), gaps, n_visited, n, 200_000)
+    counts = count_swaps(stream_of(rotating_seed), gaps, n_visited, n, 200_000 * times)
     law = np.array([[shift_probability(gaps, shift) for shift in range(-n, n + 1)]] * n_visited) / n_visited
     assert law.sum() == pytest.approx(1.0)
     assert counts[law == 0].sum() == 0
@@ -355,7 +360,8 @@ def count_consensuses(stream, item_at, counts, log_law, gaps, size, out):
         out[code] += 1
 
 
-def test_consensus_moves_reach_their_law(rotating_seed):
+@pytest.mark.chance(1e-5)
+def test_consensus_moves_reach_their_law(rotating_seed, times):
     """n = 4, two items unvisited, all 24 consensuses: 400 batches of 500, |z| < 5.5: false alarm 1e-6."""
     counts, log_law, n = np.array([2.0, 0.0, 1.0, 0.0]), np.log([0.5, 0.25, 0.15, 0.1]), 4
     orders = list(itertools.permutations(range(n)))
@@ -365,8 +371,8 @@ def test_consensus_moves_reach_their_law(rotating_seed):
     stream, batches, item_at = stream_of(rotating_seed), [], np.array([0, 2, 1, 3])
     for _ in range(400):
         out = np.zeros(n**n, np.int64)
-        count_consensuses(stream, item_at, counts, log_law, list_of_gaps(n), 500, out)
-        batches.append(out[codes] / 500)
+        count_consensuses(stream, item_at, counts, log_law, list_of_gaps(n), 500 * times, out)
+        batches.append(out[codes] / (500 * times))
     batches = np.array(batches)
     np.testing.assert_allclose(batches.sum(axis=1), 1.0)
     error = batches.std(axis=0, ddof=1) / math.sqrt(len(batches))
@@ -398,13 +404,14 @@ def count_windows(stream, index, window, size, draws):
     return counts
 
 
+@pytest.mark.chance(1e-5)
 @pytest.mark.parametrize("index", [0, 3, 11])
-def test_windows_are_laid_as_declared(index, rotating_seed):
+def test_windows_are_laid_as_declared(index, rotating_seed, times):
     size, window = 12, 5
     law = np.zeros((size, size + 1))
     for offset in range(window):
         law[max(index - offset, 0), min(index - offset + window, size)] += 1 / window
-    counts = count_windows(stream_of(rotating_seed), index, window, size, 20_000)
+    counts = count_windows(stream_of(rotating_seed), index, window, size, 20_000 * times)
     assert counts[law == 0].sum() == 0
     assert fits(counts[law > 0], law[law > 0]) > CUT
 
@@ -417,8 +424,9 @@ def count_scales(stream, index, counts_at, log_law, log_prior, window, size, out
     return out
 
 
+@pytest.mark.chance(1e-5)
 @pytest.mark.parametrize("visits", [[0.0, 0.0, 0.0], [5.0, 1.0, 0.0]])
-def test_scales_reach_their_conditional(visits, rotating_seed):
+def test_scales_reach_their_conditional(visits, rotating_seed, times):
     """Against prior times likelihood on the grid, in 20 groups of points; 400 batches, |z| < 5.5."""
     laws, counts_at = RankLaws(3), np.array(visits)
     laws.make(np.arange(laws.alphas.size))
@@ -428,8 +436,8 @@ def test_scales_reach_their_conditional(visits, rotating_seed):
     groups = np.linspace(0, law.size, 20, endpoint=False).astype(int)
     stream, batches, index = stream_of(rotating_seed), [], np.array([np.argmax(law)])
     for _ in range(400):
-        out = count_scales(stream, index, counts_at, laws.log_law, log_prior, 100, 500, np.zeros(law.size))
-        batches.append(np.add.reduceat(out, groups) / 500)
+        out = count_scales(stream, index, counts_at, laws.log_law, log_prior, 100, 500 * times, np.zeros(law.size))
+        batches.append(np.add.reduceat(out, groups) / (500 * times))
     batches, law = np.array(batches), np.add.reduceat(law, groups) / law.sum()
     error = batches.std(axis=0, ddof=1) / math.sqrt(len(batches))
     assert (
@@ -462,11 +470,12 @@ def many_b(state, total_rate, hyper, key, out):
         out[sweep] = state.b[0]
 
 
-def test_b_is_drawn_from_its_conditional(rotating_seed):
+@pytest.mark.chance(1e-5)
+def test_b_is_drawn_from_its_conditional(rotating_seed, times):
     rates = np.full((3, 2), 0.7)
     nothing = np.zeros((2, 1), np.int64)
     state = TasteState(rates, nothing, nothing[0], np.array([0.5]), np.array([1.0]), np.array([0.1]))
-    draws = np.empty(20_000)
+    draws = np.empty(20_000 * times)
     many_b(state, rates.sum(), Hyper(0.0, 0.0, 2.0, 3.0), stream_key(rotating_seed), draws)
     # Gamma(2, 3) prior times six Gamma(0.5, b) densities of the rates.
     assert stats.kstest(draws, stats.gamma(2 + 0.5 * 6, scale=1 / (3 + 4.2)).cdf).pvalue > CUT

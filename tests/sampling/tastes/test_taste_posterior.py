@@ -49,12 +49,12 @@ def run(clicks, n_tastes, priors, distance, scale, seed, sweeps):
     return out.reshape(BATCHES, -1, out.shape[1]).mean(axis=1)
 
 
+@pytest.mark.chance(1e-3)
 @pytest.mark.parametrize("name", PROBLEMS)
-def test_every_quantity(name, rotating_seed, deep):
+def test_every_quantity(name, rotating_seed, deep, times):
     """Within 4.5 Monte Carlo standard errors from 400 batches.
 
-    70 comparisons, false alarm 5e-4 in all if they were normal and independent; they are neither quite, so a
-    failure is to be repeated with its seed and another one.
+    70 comparisons, false alarm 5e-4 in all if they were normal and independent; they are neither quite.
     """
     given, n_tastes, priors, distance, scale = PROBLEMS[name]
     clicks = np.array(given, bool)
@@ -62,7 +62,7 @@ def test_every_quantity(name, rotating_seed, deep):
     expected = np.concatenate([
         exact.first, exact.square, exact.total_rate, [exact.log_alpha, exact.same_best, exact.a, exact.b],
     ])  # fmt: skip
-    sweeps = WARMUP + BATCHES * (2_000 if deep else 100)
+    sweeps = WARMUP + BATCHES * times * (2_000 if deep else 100)
     batches = run(clicks, n_tastes, priors, distance, scale, rotating_seed, sweeps)
     mean, error = batches.mean(axis=0), batches.std(axis=0, ddof=1) / math.sqrt(BATCHES)
     # 1e-6 for what is certain, which has no error of its own, and for the quadrature.
@@ -78,10 +78,11 @@ def test_probabilities_of_all_sets_sum_to_1():
     np.testing.assert_allclose(total, 1.0)
 
 
-def test_the_law_of_a_set_is_that_of_simulated_visits(rotating_seed):
+@pytest.mark.chance(1e-5)
+def test_the_law_of_a_set_is_that_of_simulated_visits(rotating_seed, times):
     """Visits as the model tells them: Poisson many to each taste, an item each. 8 sets, chi-square p > 1e-6."""
     rng = np.random.default_rng(rotating_seed)
-    rates, q, size = np.array([0.7, 2.0]), np.array([[0.5, 0.1], [0.3, 0.2], [0.2, 0.7]]), 40_000
+    rates, q, size = np.array([0.7, 2.0]), np.array([[0.5, 0.1], [0.3, 0.2], [0.2, 0.7]]), 40_000 * times
     seen = np.zeros(8, int)
     for _ in range(size):
         clicked = set()

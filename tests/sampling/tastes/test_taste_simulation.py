@@ -13,9 +13,10 @@ def probability_of_none(found):
     return (found.b / (found.b + 1.0)) ** (found.a * found.n_tastes)
 
 
-def test_items_and_pairs_are_clicked_as_often_as_the_model_says(rotating_seed, monkeypatch):
+@pytest.mark.chance(1e-4)
+def test_items_and_pairs_are_clicked_as_often_as_the_model_says(rotating_seed, monkeypatch, times):
     monkeypatch.setattr(simulation, "CHUNK", 7_000)  # several chunks, the last one smaller
-    n_users, n_items = 30_000, 12
+    n_users, n_items = 30_000 * times, 12
     found = simulate_tastes(
         n_users, n_items, n_tastes=3, alpha=[2.0, 10.0, 30.0], mean_clicks=3, seed=rotating_seed
     )

@@ -6,7 +6,7 @@ from bmcd import plots
 from bmcd.reporting.page import Section, captioned
 from bmcd.reporting.results import Results
 from bmcd.reporting.sentences import n_test_clicks, split
-from bmcd.system.markup import bullets, paragraphs, table, tag
+from bmcd.system.markup import bullets, paragraphs, short_title, table, tag
 
 
 def section(results: Results) -> Section:
@@ -28,12 +28,14 @@ def section(results: Results) -> Section:
         ("items without clicks", f"{numbers.n_items_without_clicks:,}"),
         ("repeated clicks, counted once", f"{numbers.n_repeated:,}"),
     ]
-    if results.pages is not None:
-        rows.append(
-            ("items with a link, with a picture", f"{len(results.pages.links):,}, {len(results.pages.pictures):,}")
-        )
-        if results.pages.n_refused:
-            rows.append(("addresses left out: not http, https or relative", f"{results.pages.n_refused:,}"))
+    if (item_table := results.table) is not None:
+        for name, groups in item_table.groups.items():
+            rows.append((f"groups of items: {short_title(name)}", f"{len(groups.names):,}"))
+        for what, texts_of in (("link", item_table.links), ("picture", item_table.pictures)):
+            if texts_of is not None:
+                rows.append((f"items with a {what}", f"{sum(map(bool, texts_of)):,}"))
+        if item_table.n_refused:
+            rows.append(("addresses left out: not http, https or relative", f"{item_table.n_refused:,}"))
     if test is not None:
         n_kept, n_users = n_test_clicks(results), len(results.test_clicks)
         texts.append(

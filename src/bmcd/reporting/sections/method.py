@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from sklearn.base import clone
-
 from bmcd import __version__, plots
 from bmcd.blend.blend import Blend
 from bmcd.clusters.matching import name_clusters
@@ -17,6 +15,7 @@ from bmcd.reporting.results import Results
 from bmcd.sampling.diagnostics import MIN_DRAWS
 from bmcd.sampling.draws import ChainDraws, Draws
 from bmcd.sampling.tastes.draws import TasteDraws
+from bmcd.system.estimator import clone
 from bmcd.system.markup import Html, paragraphs, table, tag
 
 MOST_TRACES, MOST_QUANTITIES = 8, 15

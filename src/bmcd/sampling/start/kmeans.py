@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import operator
-import warnings
 from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
+from threadpoolctl import threadpool_limits
 
 from bmcd.errors import InputError
 from bmcd.sampling.start.click_orders import binary_matrix, click_counts
@@ -19,8 +19,12 @@ __all__ = ["check_n_clusters", "kmeans_distances", "kmeans_inertia"]
 # K-means is cheap beside what follows, and one run often merges two clusters and splits a third: on 17 simulated
 # clusters (N = 7872, n = 200) in 3 of 3 chains, the best of ten runs in 1 of 3.
 KMEANS_RUNS = 20
-# With more users than this, centres are found from batches of them.
+# With more users than this, centres are found from a random sample of them.
 MANY_USERS = 20_000
+# Lloyd's algorithm ends when the centres move less than this share of an item's variance, or after so many rounds.
+LEAST_MOVE, MOST_ROUNDS = 1e-4, 300
+
+Rows = NDArray[np.float32]
 
 
 def check_n_clusters(n_clusters: int, n_users: int, name: str) -> int:
@@ -33,7 +37,7 @@ def check_n_clusters(n_clusters: int, n_users: int, name: str) -> int:
     return n
 
 
-def _rows_for_kmeans(matrix: sparse.csr_array[Any]) -> NDArray[np.float32]:
+def _rows_for_kmeans(matrix: sparse.csr_array[Any]) -> Rows:
     """Rows of unit length, item i weighed by 1 / sqrt(its clicks). A user without clicks stays at zero."""
     weights = 1.0 / np.sqrt(np.maximum(click_counts(matrix), 1.0))
     rows = (matrix.toarray() * weights).astype(np.float32)
@@ -41,42 +45,75 @@ def _rows_for_kmeans(matrix: sparse.csr_array[Any]) -> NDArray[np.float32]:
     return np.asarray(rows / np.where(lengths > 0, lengths, 1.0), dtype=np.float32)
 
 
-def kmeans_distances(
-    matrix: sparse.csr_array[Any], n_clusters: int, rng: np.random.Generator
-) -> NDArray[np.floating[Any]]:
+def kmeans_distances(matrix: sparse.csr_array[Any], n_clusters: int, rng: np.random.Generator) -> Rows:
     """Distances of all users from the centres, users x clusters. Centres are found from a random half of the users.
 
     Or from 10 users for each cluster, if that is more.
     """
     n_users = matrix.shape[0]
     if n_clusters == 1:
-        return np.zeros((n_users, 1))
+        return np.zeros((n_users, 1), np.float32)
     rows = _rows_for_kmeans(matrix)
     part = rng.permutation(n_users)[: max(n_users // 2, 10 * n_clusters)]
     return _run_kmeans(rows[np.sort(part)], n_clusters, rng, others=rows, n_init=KMEANS_RUNS)[1]
 
 
 def _run_kmeans(
-    rows: NDArray[np.float32],
-    n_clusters: int,
-    rng: np.random.Generator,
-    others: NDArray[np.float32],
-    n_init: int = 1,
-) -> tuple[float, NDArray[Any]]:
-    """K-means on ``rows``: the within-cluster sum of squares, and the distances of ``others`` from the centres."""
-    from sklearn.cluster import KMeans, MiniBatchKMeans
-    from sklearn.exceptions import ConvergenceWarning
-    from threadpoolctl import threadpool_limits
+    rows: Rows, n_clusters: int, rng: np.random.Generator, others: Rows, n_init: int = 1
+) -> tuple[float, Rows]:
+    """K-means on ``rows``: the within-cluster sum of squares, and the distances of ``others`` from the centres.
 
-    kind = MiniBatchKMeans if len(rows) > MANY_USERS else KMeans
-    settings = {"batch_size": 4096} if kind is MiniBatchKMeans else {}
-    model = kind(n_clusters, n_init=n_init, random_state=int(rng.integers(2**31)), **settings)
-    # Threads would add up centres in whatever order they finish, and the rounding can move users.
-    with threadpool_limits(1), warnings.catch_warnings():
-        # Fewer different rows than clusters: some stay empty, and the caller fills them.
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        model.fit(rows)
-        return float(model.inertia_), np.asarray(model.transform(others))
+    The best of ``n_init`` runs of Lloyd's algorithm, each from centres that are spread out.
+    """
+    few = len(rows) <= MANY_USERS
+    sample = rows if few else rows[np.sort(rng.choice(len(rows), MANY_USERS, replace=False))]
+    # Threads would add up in whatever order they finish, and the rounding can move users.
+    with threadpool_limits(1, "blas"):
+        runs = [_lloyd(sample, _spread_centres(sample, n_clusters, rng)) for _ in range(n_init)]
+        centres = min(runs, key=lambda centres: _squared_distances(sample, centres).min(axis=1).sum())
+        nearest = centres[_squared_distances(rows, centres).argmin(axis=1)]
+        inertia = float(np.square(rows - nearest).sum(dtype=np.float64))
+        return inertia, np.sqrt(_squared_distances(others, centres))
+
+
+def _squared_distances(rows: Rows, centres: Rows) -> Rows:
+    """Return the squared distances of rows from centres, rows x centres."""
+    squares = np.square(rows).sum(axis=1)[:, None] - 2.0 * rows @ centres.T + np.square(centres).sum(axis=1)
+    return np.asarray(np.maximum(squares, 0.0), np.float32)
+
+
+def _spread_centres(rows: Rows, n_clusters: int, rng: np.random.Generator) -> Rows:
+    """Choose rows as first centres by greedy k-means++: each is the best of a few, drawn by squared distance."""
+    n_tries = 2 + int(np.log(n_clusters))
+    chosen = [int(rng.integers(len(rows)))]
+    nearest = _squared_distances(rows, rows[chosen])[:, 0]
+    for _ in range(1, n_clusters):
+        total = np.cumsum(nearest, dtype=np.float64)
+        tries = np.searchsorted(total, rng.random(n_tries) * total[-1], side="right").clip(max=len(rows) - 1)
+        left = np.minimum(_squared_distances(rows, rows[tries]), nearest[:, None])
+        best = int(left.sum(axis=0).argmin())
+        chosen.append(int(tries[best]))
+        nearest = left[:, best]
+    return rows[chosen]
+
+
+def _lloyd(rows: Rows, centres: Rows) -> Rows:
+    """Return the centres where Lloyd's algorithm ends; a centre without rows moves to the farthest row."""
+    still, n = LEAST_MOVE * rows.var(axis=0).mean(), len(rows)
+    for _ in range(MOST_ROUNDS):
+        distances = _squared_distances(rows, centres)
+        labels = distances.argmin(axis=1)
+        sizes = np.bincount(labels, minlength=len(centres))
+        members = sparse.csr_array((np.ones(n, rows.dtype), (labels, np.arange(n))), shape=(len(centres), n))
+        moved: Rows = np.asarray(members @ rows / np.maximum(sizes, 1)[:, None], np.float32)
+        empty = np.flatnonzero(sizes == 0)
+        if len(empty):
+            moved[empty] = rows[np.argsort(-distances.min(axis=1), kind="stable")[: len(empty)]]
+        shift = np.square(moved - centres).sum()
+        centres = moved
+        if shift <= still:
+            break
+    return centres
 
 
 def kmeans_inertia(clicks: Any, candidates: Iterable[int], seed: int = 0) -> dict[int, float]:

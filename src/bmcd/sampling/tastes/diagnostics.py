@@ -47,7 +47,7 @@ def to_arviz(draws: TasteDraws, items: ArrayLike) -> Any:
     if draws.warmup_log_joint.shape[1]:
         groups["warmup_sample_stats"] = {"lp": draws.warmup_log_joint}
     attributes = {"version": draws.version, "seed": str(draws.seed), "data_hash": draws.problem.data_hash}
-    return import_optional("arviz_base", needed_by="to_arviz").from_dict(
+    return import_optional("arviz_base", needed_by="to_arviz", extra="arviz").from_dict(
         groups,
         save_warmup=True,
         dims={"alpha": ["taste"], "rho": ["taste", "item"], "visits_per_taste": ["taste"]},

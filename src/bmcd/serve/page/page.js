@@ -3,6 +3,7 @@
 import { showAbout } from "./about.js";
 import { copy, csvOf } from "./csv.js";
 import { $, announce, count, make } from "./elements.js";
+import { showCard, showGroups, showRules } from "./groups.js";
 import { LETTERS, linkOf, readLink } from "./link.js";
 import { forget, Person } from "./person.js";
 import { scaleOf } from "./rows.js";
@@ -13,22 +14,25 @@ const STEPS = [1, 3, 5, 10, 20];
 const EXPLAIN_PAUSE = 150; // milliseconds for which a slider stands still before open explanations follow
 // Milliseconds for which a model is kept on the page, even if several answer in turn behind one address.
 const RELOAD_PAUSE = 5000;
-const view = { k: 10, cut: 0, steps: STEPS, people: [], model: null, since: 0 };
+const view = { k: 10, cut: 0, rules: { column: "", only: "", most: 0, least: 1 }, steps: STEPS, people: [], model: null, since: 0 };
 
 /** Show the lists that are there for the k and the cut-off on the screen; nothing is asked of the service. */
 function show() {
-  const lists = view.people.map((person) => person.lists.get(view.k)?.recommendations ?? null);
+  const found = view.people.map((person) => person.listFor(view.k));
+  const lists = found.map((one) => one?.list ?? null);
   const scale = scaleOf(lists.flatMap((list) => list ?? []));
   const cut = view.cut / 100;
   const [first, second] = lists.map((list) => new Set((list ?? []).filter((row) => row.probability >= cut).map((row) => String(row.item))));
   const shared = new Set(second ? [...first].filter((item) => second.has(item)) : []);
   view.people.forEach((person, place) => {
+    person.showPrice(found[place]);
     if (lists[place]) person.rows.show(lists[place], { k: view.k, cut, scale, shared });
   });
   $("shared").hidden = !(lists[0] && lists[1]);
   $("shared").textContent = shared.size
     ? `${count(shared.size, "item is", "items are")} recommended to both.`
     : "Nothing is recommended to both.";
+  showRules(view.rules);
   $("k-value").textContent = view.k;
   $("k").setAttribute("aria-valuetext", `k = ${view.k}`);
   $("k-words").textContent = view.k === 1 ? "their next click" : `one of their next ${view.k} clicks`;
@@ -49,6 +53,13 @@ function setSteps() {
   $("k").max = view.steps.length - 1;
   $("k").value = view.steps.indexOf(view.k);
   $("cut").value = view.cut;
+}
+
+/** Follow a change of filters, for which the service is asked, or of rules, which need no answer. */
+function groupsChanged(isFilter) {
+  show();
+  keepLink();
+  if (isFilter) for (const person of view.people) person.update();
 }
 
 function addPerson(start) {
@@ -78,8 +89,9 @@ function removePerson() {
 /** Show what the address asks for. */
 async function restore() {
   const wanted = readLink();
-  Object.assign(view, { k: wanted.k, cut: wanted.cut });
+  Object.assign(view, { k: wanted.k, cut: wanted.cut, rules: wanted.rules });
   setSteps();
+  showGroups(view.model, view.rules, groupsChanged);
   while (view.people.length) removePerson();
   wanted.people.forEach(addPerson);
   show();
@@ -108,7 +120,7 @@ function tell(text) {
 function rowsForCsv() {
   return view.people.flatMap((person) => {
     const name = person.user ?? person.letter.toUpperCase();
-    const rows = person.lists.get(view.k)?.recommendations ?? [];
+    const rows = person.listFor(view.k)?.list ?? [];
     return rows.filter((row) => row.probability >= view.cut / 100).map((row) => ({ ...row, person: name, k: view.k }));
   });
 }
@@ -151,6 +163,9 @@ function listen() {
     $("by-hand").hidden = true;
     $("copy-csv").focus();
   });
+  $("card-details").addEventListener("toggle", () => {
+    if ($("card-details").open) busyWith(async () => showCard(await ask("v1/card")));
+  });
   addEventListener("hashchange", () => {
     if (location.hash !== linkOf(view)) restore();
   });
@@ -168,7 +183,7 @@ async function start() {
       return;
     }
     showAbout(view.model);
-    $("controls").hidden = $("about").hidden = false;
+    $("controls").hidden = $("about").hidden = $("card-details").hidden = false;
     listen();
     await restore();
   });

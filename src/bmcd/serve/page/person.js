@@ -1,6 +1,7 @@
 // One of the people on the page: what they have clicked, and what is recommended to them.
 
 import { announce, count, isolated, make, nameOf, percent } from "./elements.js";
+import { CANDIDATES, priceOf, ruled } from "./groups.js";
 import { Picker } from "./picker.js";
 import { Rows } from "./rows.js";
 import { ask, busyWith, Problem, setFailed } from "./service.js";
@@ -23,7 +24,7 @@ async function once(question, work) {
 }
 
 /** Return the path of a user's recommendations. */
-const pathOf = (user, k) => `v1/users/${encodeURIComponent(user.toWellFormed?.() ?? user)}/recommendations?k=${k}`;
+const pathOf = (user, more) => `v1/users/${encodeURIComponent(user.toWellFormed?.() ?? user)}/recommendations?${new URLSearchParams(more)}`;
 
 /** A person, and the part of the page that shows them. */
 export class Person {
@@ -43,6 +44,7 @@ export class Person {
     this.rows = new Rows(this);
     this.problem = make("p", { class: "problem", role: "alert", hidden: true });
     this.who = make("p", { class: "note", hidden: true });
+    this.price = make("p", { class: "price", role: "status", hidden: true });
     this.element = make(
       "section",
       { class: "person", id: `person-${letter}`, "aria-labelledby": `name-${letter}` },
@@ -51,6 +53,7 @@ export class Person {
       this.picker.element,
       users ? this.userForm() : null,
       this.problem,
+      this.price,
       this.rows.element,
     );
   }
@@ -93,9 +96,9 @@ export class Person {
     return this.update();
   }
 
-  /** The same for everybody who has clicked the same, in whatever order. */
+  /** The same for everybody who has clicked the same in the same order. */
   question(k, ...more) {
-    const who = this.user === null ? this.clicked.map((item) => String(item.item)).sort() : this.user;
+    const who = this.user === null ? this.clicked.map((item) => String(item.item)) : this.user;
     return JSON.stringify([who, k, ...more]);
   }
 
@@ -126,18 +129,37 @@ export class Person {
   }
 
   async recommendations(k, signal) {
-    return once(this.question(k), async () => {
-      if (this.user !== null) return ask(pathOf(this.user, k), { signal });
+    const { rules, model } = this.view;
+    const grouped = Object.keys(model.groups ?? {}).length > 0;
+    const more = grouped ? { k: Math.max(k, Math.min(CANDIDATES, model.limits.k, model.data.items)), horizon: k, groups: true } : { k };
+    const only = grouped && rules.only ? { [rules.column]: [rules.only] } : null;
+    return once(this.question(k, only), async () => {
+      if (this.user !== null) {
+        return ask(pathOf(this.user, only ? { ...more, only: `${rules.column}:${rules.only}` } : more), { signal });
+      }
       const people = [{ clicked: this.clicked.map((item) => item.item) }];
-      const answer = await ask("v1/recommend", { body: { people, k }, signal });
+      const answer = await ask("v1/recommend", { body: { people, ...more, ...(only ? { only } : {}) }, signal });
       return { model: answer.model, ...answer.people[0] };
     });
+  }
+
+  /** Return the list for k under the rules on the screen, and what they cost; null if there is no answer yet. */
+  listFor(k) {
+    const rows = this.lists.get(k)?.recommendations;
+    return rows ? ruled(rows, k, this.view.rules) : null;
   }
 
   /** Return why an item has the probability it has. */
   explanation(item, k) {
     const who = this.user === null ? { clicked: this.clicked.map((one) => one.item) } : { user: this.user };
     return once(this.question(k, item), () => ask("v1/explain", { body: { ...who, item, k } }));
+  }
+
+  /** Say what rules cost, if there are some. */
+  showPrice(found) {
+    const { most, least } = this.view.rules;
+    this.price.hidden = !found || (!most && least <= 1);
+    if (!this.price.hidden) this.price.textContent = priceOf(found, this.view.k);
   }
 
   /** Show the first answer for these clicks. */
@@ -149,7 +171,7 @@ export class Person {
     this.showWho();
     const first = answer.recommendations[0];
     const most = first ? ` First: ${nameOf(first)}, ${percent(first.probability)}.` : "";
-    announce(`Person ${this.letter.toUpperCase()}: ${count(answer.recommendations.length, "recommendation")}.${most}`);
+    announce(`Person ${this.letter.toUpperCase()}: ${count(Math.min(answer.recommendations.length, this.view.k), "recommendation")}.${most}`);
   }
 
   /** Get the titles of clicks that came with a link, or from a user of the model. */

@@ -83,7 +83,7 @@ export class Rows {
       },
       "Why?",
     );
-    const error = row.mcse === null ? "" : ` ±\u00a0${(200 * row.mcse).toFixed(1)}`;
+    const error = !row.mcse ? "" : ` ±\u00a0${(200 * row.mcse).toFixed(1)}`;
     const value = make("span", { class: "value" }, make("b", {}, percent(row.probability)), error);
     const element = make(
       "li",
