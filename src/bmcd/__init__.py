@@ -90,6 +90,7 @@ _HOME = {
     "report": "bmcd.reporting.report",
     "rerank": "bmcd.exposure.rerank",
     "simulate": "bmcd.simulation",
+    "SessionSimulation": "bmcd.simulation",
     "simulate_sessions": "bmcd.simulation",
     "simulate_tastes": "bmcd.sampling.tastes.simulation",
     "trade_off": "bmcd.exposure.trade_off",

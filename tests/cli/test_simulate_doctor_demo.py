@@ -143,3 +143,16 @@ def test_simulate_sessions_in_order(run, tmp_path):
     assert "--alpha" in run("simulate", "-o", clicks, *sizes, "--alpha", 3).err
     assert "--model bmcd does not take --drift" in run("simulate", "-o", clicks, "--drift", 1).err
     assert "repeats" in run("simulate", "-o", clicks, "--model", "sessions", "--repeats", 2).err
+
+
+def test_the_live_demo_shows_what_it_promises(run, tmp_path):
+    found = run("demo", "--live", "--quick", "--folder", tmp_path, "--json")
+    assert found.code == 0, found.err
+    said = found.json()
+    assert said["clicks"] > 200
+    assert said["lists"] > 20
+    assert 0.1 < said["observed"] < 0.9
+    assert abs(said["predicted"] - said["observed"]) < 4.5 * np.sqrt(0.25 / said["lists"])
+    assert said["live"]["lists"] > 10
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["live", "live-model.bmcd"]
+    assert bmcd.load(tmp_path / "live-model.bmcd").clicks_.has_clock

@@ -287,3 +287,16 @@ def test_choice_does_not_depend_on_the_other_users():
     together, _ = choose(items, scores, 6, read)
     for u in range(40):
         np.testing.assert_array_equal(choose(items[[u]], scores[[u]], 6, read)[0][0], together[u])
+
+
+def test_a_table_that_changed_since_the_fit(models, log):
+    """A model learns nothing from the table, so another one can be given to it."""
+    model = bmcd.baselines.Popularity().fit(log)
+    swapped = log.items_frame()[["item"]].assign(section=["new" if j < 5 else "old" for j in range(30)])
+    before = model.recommend(3, only={"section": ["x"]})
+    model.clicks_ = model.clicks_.with_items(swapped)
+    with pytest.raises(InputError, match="there is no group 'x'"):
+        model.recommend(3, only={"section": ["x"]})
+    found = model.recommend(3, only={"section": ["new"]})
+    assert set(found["item"]) <= {f"i{j}" for j in range(5)}
+    assert len(before)

@@ -25,6 +25,7 @@ from bmcd.baselines.counting import (
     decayed_counts,
     directed_pairs,
     keep_largest,
+    pairs_of_many,
     recent_pairs,
     row_sums,
     two_steps,
@@ -283,13 +284,12 @@ def count(source: Any, settings: Settings, outside_share: float, asked_of: Ints 
         head, n_plain = np.sort(asked_of).astype(np.int32), 0
     cell, n_cell, cells = _cells(popularity, known, head, n_plain)
     on, none = settings.members, _empty(n)
-    kept = kept_of(n)
     follows = follows_recent = walk = later = goes_with = ease = none
     if "Transitions" in on:
         one, total = source.following(settings, 1)
         follows = _csr(one, total)
         follows_recent = _csr(*source.following(settings, NEAR))
-        walk = _csr(*two_steps(keep_largest(one, FIRST_STEPS), total, SMOOTHING, kept))
+        walk = _walk_of(one, total, n)
         later = _csr(*source.following(settings, FAR, fading=False))
     if "RecentCooccurrence" in on:
         goes_with = _csr(*source.together(settings))
@@ -396,6 +396,26 @@ def only(counts: Csr, pairs: Any) -> Csr:
     start = np.concatenate(([0], np.cumsum(np.bincount(rows[kept], minlength=n)))).astype(np.int64)
     total = np.bincount(rows[kept], np.maximum(counts.value[kept], 0), n).astype(np.float32)
     return Csr(start, counts.item[kept], counts.value[kept], total)
+
+
+def of_many_users(tables: Tables, events: Events, fewest: int) -> Tables:
+    """Return only the counts of pairs of items that enough users have."""
+    kept: dict[str, Any] = {}
+    for name, gaps, both in (
+        ("follows", 1, False), ("follows_recent", NEAR, False), ("later", FAR, False),
+        ("goes_with", NEAR, True), ("ease", NEAR, True),
+    ):  # fmt: skip
+        kept[name] = only(getattr(tables, name), pairs_of_many(events, fewest, gaps, both=both))
+    if len(tables.two_steps.item):
+        follows, n = kept["follows"], tables.n_items
+        steps: Any = sparse.csr_array((follows.value, follows.item, follows.start), shape=(n, n))
+        kept["two_steps"] = _walk_of(steps, follows.total, n)
+    return tables._replace(**kept)
+
+
+def _walk_of(follows: Any, total: NDArray[Any], n_items: int) -> Csr:
+    """Return where two steps from each item lead."""
+    return _csr(*two_steps(keep_largest(follows, FIRST_STEPS), total, SMOOTHING, kept_of(n_items)))
 
 
 # ---- the candidates of one user ----

@@ -9,11 +9,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bmcd.baselines.counting import events_of, pairs_of_many
+from bmcd.baselines.counting import events_of
 from bmcd.blend import learning
 from bmcd.blend.dense import DenseMembers, averaged, fit_members, people_of
 from bmcd.blend.features import (
-    COUNTS,
     HEAD,
     MEMBERS,
     N_TOUCHED,
@@ -26,7 +25,7 @@ from bmcd.blend.features import (
     dense_names,
     ease_of,
     near_of,
-    only,
+    of_many_users,
     without_counts,
 )
 from bmcd.blend.learning import (
@@ -572,9 +571,7 @@ def private(clicks: Clicks, fitted: Fitted, fewest: int = 5) -> Fitted:
     members = tuple(name for name in settings.members if name != "SessionKNN")
     counted = settings._replace(members=members)
     tables = count(EventCounts(events), counted, math.exp(fitted.tables.outside), asked_of)
-    apart = pairs_of_many(events, fewest, both=True)
-    kept: dict[str, Any] = {name: only(getattr(tables, name), apart) for name in COUNTS}
-    tables = tables._replace(**kept)
+    tables = of_many_users(tables, events.within(settings.window), fewest)
     rows = [window for window in fitted.windows if window.n >= fewest]
     scales = tuple(scale and averaged(scale, fewest) for scale in fitted.dense.scales)
     return fitted._replace(

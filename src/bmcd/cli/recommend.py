@@ -172,9 +172,8 @@ def recommend(
 
 def _noted(frame: Any, reports: list[dict[str, Any]]) -> Any:
     """Return the frame, and keep what rules did to its lists."""
-    if found := getattr(frame, "attrs", {}).get("rules"):
+    if found := getattr(frame, "attrs", {}).pop("rules", None):
         reports.append(found)
-        frame.attrs = {}
     return frame
 
 

@@ -20,7 +20,7 @@ from bmcd.models.persistence import Packed, save
 from bmcd.models.remarks import warn_if_few_are_left
 from bmcd.prediction.answers import Answers, MaxDraws, Options, Predictions
 from bmcd.prediction.cutoffs import cutoff_for, cutoff_table, sure_cutoff_for
-from bmcd.prediction.rules import Rules, RulesReport, read_rules, ruled_lists, with_report
+from bmcd.prediction.rules import Rules, RulesReport, read_rules, ruled_lists
 from bmcd.prediction.top_k import Frame, Lists, check_horizon, check_k, recommendation_frame
 from bmcd.prediction.truth import read_truth, was_clicked
 from bmcd.sampling.diagnostics import SHORT, Verdict
@@ -112,11 +112,11 @@ class ProbabilityModel(BaseEstimator, ABC):
         rows = self._answers.rows(users)
         allowed = self.allowed(items, only, never)
         if rules is None:
-            lists, report = self._lists(k, horizon, users, allowed, options), None
+            lists = self._lists(k, horizon, users, allowed, options)
         else:
-            lists, report = self._ruled(clicks, rows, k, horizon, allowed, rules, options)
+            lists, _ = self._ruled(clicks, rows, k, horizon, allowed, rules, options)
         warn_if_few_are_left(self._n_clicked(clicks)[rows], clicks.n_items, k, horizon)
-        return _framed(clicks.users[rows], lists, clicks, least, report)
+        return recommendation_frame(clicks.users[rows], lists, clicks, column="probability", at_least=least)
 
     def recommend_for(
         self,
@@ -496,11 +496,11 @@ class ProbabilityModel(BaseEstimator, ABC):
     ) -> Frame:  # fmt: skip
         """Return recommendations for people it was not fitted to."""
         if rules is None:
-            lists, report = self._answers.lists(people, None, k, allowed, options, horizon), None
+            lists = self._answers.lists(people, None, k, allowed, options, horizon)
         else:
-            lists, report = self._ruled(people, None, k, horizon, allowed, rules, options)
+            lists, _ = self._ruled(people, None, k, horizon, allowed, rules, options)
         warn_if_few_are_left(self._n_clicked(people), people.n_items, k, horizon, stacklevel=4)
-        return _framed(people.users, lists, people, least, report)
+        return recommendation_frame(people.users, lists, people, column="probability", at_least=least)
 
     def _ruled(
         self, people: Clicks, rows: NDArray[np.int64] | None, k: int, horizon: int,
@@ -539,16 +539,6 @@ class ProbabilityModel(BaseEstimator, ABC):
         rows, places = np.nonzero((lists.items >= 0) & truth.scored[user][:, None])
         hit = was_clicked(truth.matrix, user[rows], lists.items[rows, places])
         return lists.values["probability"][rows, places], hit, user[rows]
-
-
-def _framed(
-    users: NDArray[Any], lists: Lists, clicks: Clicks, least: float | None, report: RulesReport | None
-) -> Frame:
-    """Return recommendations as a frame, with what rules did, if there were any."""
-    frame: Frame = recommendation_frame(users, lists, clicks, column="probability", at_least=least)
-    if report is not None:
-        frame = with_report(frame, report)
-    return frame
 
 
 def _check_probability(value: float | None) -> float | None:

@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import numbers
 from collections.abc import Callable, Iterable, Mapping
@@ -18,7 +17,7 @@ from numpy.typing import NDArray
 import bmcd.system.compiling  # noqa: F401  (must stand before the first kernel)
 from bmcd.clicks.item_table import ItemTable, group_numbers
 from bmcd.errors import InputError, InputTypeError
-from bmcd.prediction.top_k import Frame, Lists
+from bmcd.prediction.top_k import Lists
 from bmcd.system.text import listed, shown
 
 Floats = NDArray[np.float64]
@@ -312,16 +311,25 @@ def ruled_lists(
         n_changed += int((np.sort(items, axis=1) != before[:, : items.shape[1]]).any(axis=1).sum())
         n_unkept += int((lacking[:, :3] > 0).any(axis=1).sum())
         n_groups += float(groups_in_lists(items, rules).sum())
-        found.append(Lists(items, values))
+        found.append(Lists(items, values, lists.about))
     together = Lists(
         np.concatenate([one.items for one in found]),
         {name: np.concatenate([one.values[name] for one in found]) for name in found[0].values},
+        {name: _mean_of([(one.about[name], len(one.items)) for one in found]) for name in found[0].about},
     )
     report = RulesReport(
         tuple(one.to_dict() for one in rules.given), value, plain, kept, n_users, n_changed, n_unkept,
         n_groups / max(n_users, 1), rules.is_exact,
     )  # fmt: skip
-    return together, report
+    return together._replace(about={**together.about, "rules": report.to_dict()}), report
+
+
+def _mean_of(parts: list[tuple[Any, int]]) -> Any:
+    """Return a number about several frames, such as the clicks expected outside the model: the mean over users."""
+    first, n_users = parts[0][0], sum(number for _, number in parts)
+    if len(parts) == 1 or not n_users or not isinstance(first, float):
+        return first
+    return sum(value * number for value, number in parts) / n_users
 
 
 def _with_more(
@@ -370,7 +378,7 @@ def _with_more(
         values[name] = widened(of, 0.0)
         values[name][short] = widened(own.values[name], 0.0)
     places[short], lacking[short] = chosen[:, : places.shape[1]], left
-    return Lists(items, values), places, lacking
+    return Lists(items, values, lists.about), places, lacking
 
 
 def merged(one: Lists, other: Lists, value: str) -> Lists:
@@ -426,17 +434,6 @@ def choose(items: Ints, score: Floats, k: int, rules: ReadRules) -> tuple[Ints, 
         rules.cap, rules.floor, rules.least, rules.worth, rules.is_there, not rules.is_exact, chosen, lacking,
     )  # fmt: skip
     return chosen, lacking
-
-
-def with_report(frame: Frame, report: RulesReport) -> Any:
-    """Put the report where a frame can hold it: in ``attrs["rules"]`` of pandas, in the metadata of Arrow."""
-    found: Any = frame
-    if hasattr(found, "attrs"):
-        found.attrs["rules"] = report.to_dict()
-    elif hasattr(found, "replace_schema_metadata"):
-        own = {**(found.schema.metadata or {}), b"rules": json.dumps(report.to_dict()).encode()}
-        found = found.replace_schema_metadata(own)
-    return found
 
 
 @numba.njit(cache=True, nogil=True)
