@@ -14,9 +14,9 @@ COMMANDS = [command.callback.__name__ for command in app.registered_commands]
 
 def test_all_commands_are_there():
     assert [
-        *("demo", "simulate", "split", "fit", "recommend", "evaluate", "backtest"),
+        *("demo", "simulate", "split", "fit", "update", "recommend", "evaluate", "backtest"),
         "compare",
-        *("report", "clusters", "explain", "serve", "doctor"),
+        *("report", "card", "clusters", "explain", "similar", "serve", "replay", "doctor"),
     ] == COMMANDS
 
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 import bmcd.system.compiling  # noqa: F401  (must stand before the first kernel)
 from bmcd.baselines.base import Baseline, Floats
 from bmcd.baselines.counting import HOUR, Events, events_of
+from bmcd.clicks.frames import column_names
 from bmcd.clicks.log import Clicks
 from bmcd.clicks.times import read_duration
 from bmcd.errors import InputError, Message, Option
@@ -34,6 +35,20 @@ class OrderedBaseline(Baseline):
     def count(self, events: Events) -> Self:
         """Set what is learned from events alone, and return self; `fit` does so, and keeps the clicks as well."""
 
+    def update(self, clicks: Any, keep: str | None = None) -> Self:
+        """Count more clicks, and return self: the model that a fit to all clicks so far would give.
+
+        Parameters
+        ----------
+        clicks
+            A `Clicks`, or a frame with the columns user and item (and time). New users and items, late clicks, and
+            clicks that were counted before are welcome; see `Clicks.add`.
+        keep
+            Forget clicks that are older than this, such as "72h", at the last click. By default none.
+        """
+        self._check_fitted()
+        return self.fit(more_clicks(self.clicks_, clicks, keep))
+
     @abstractmethod
     def _scores_of_sessions(self, starts: NDArray[np.int64], items: NDArray[np.int32]) -> Floats:
         """Return the scores after each of these sessions, [session, item]."""
@@ -53,6 +68,19 @@ class OrderedBaseline(Baseline):
             times = Message("column of the times with ", Option("time_column", "..."))
             rows = Message("if the rows are in click order, say ", Option("order", "rows"))
             raise InputError(Message(said, times, ", or, ", rows, "."))
+
+
+def more_clicks(known: Clicks, clicks: Any, keep: str | None) -> Clicks:
+    """Return the clicks a model was fitted to and more, a `Clicks` or a frame; an error if it was saved without."""
+    if not known.n_users:
+        raise InputError(
+            "this model was saved without the clicks it was fitted to, so that none can be added: it would forget "
+            "what it has counted. Update a model that was saved with its clicks."
+        )
+    if not isinstance(clicks, Clicks):
+        timed = "time" in column_names(clicks)
+        clicks = Clicks.from_frame(clicks, order="rows" if known.order == "rows" and not timed else None)
+    return known.add(clicks, keep)
 
 
 def running_sessions(people: Clicks, rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int32]]:

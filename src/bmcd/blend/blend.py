@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from bmcd.baselines.ordered import more_clicks
 from bmcd.blend import file
 from bmcd.blend.explain import BlendExplanation, contributions, reasons
 from bmcd.blend.fitting import Fitted, Models, fit_ordered, fit_unordered
 from bmcd.blend.predictor import BlendPredictor
+from bmcd.blend.updating import updated
 from bmcd.clicks.histories import clicks_of_histories
 from bmcd.clicks.ids import places_of
 from bmcd.clicks.item_table import Filter
@@ -23,7 +25,7 @@ from bmcd.errors import InputError, Message, Option
 from bmcd.models.base import ProbabilityModel
 from bmcd.prediction.answers import MaxDraws, Options
 from bmcd.prediction.rules import Rules
-from bmcd.prediction.top_k import Frame, check_horizon, check_k
+from bmcd.prediction.top_k import Frame, Lists, check_horizon, check_k
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -159,6 +161,32 @@ class Blend(ProbabilityModel):
         self.clicks_, self.fitted_ = clicks, fitted
         self._answers = BlendPredictor(clicks, fitted)
 
+    def update(self, clicks: Any, keep: str | None = None) -> Blend:
+        """Count more clicks, and return self: the counts are those of a fit to all clicks so far.
+
+        Members, weights and EASE stay as they were learnt: `fit` with ``start`` learns them again. It takes a tenth
+        of a fit, so that a model can follow a busy site minute by minute. Only blends of counts can be updated, and
+        only with the clicks they were fitted to: not those saved with ``clicks=False``.
+
+        Parameters
+        ----------
+        clicks
+            A `Clicks`, or a frame with the columns user and item (and time). New users and items, late clicks, and
+            clicks that were counted before are welcome; see `Clicks.add`.
+        keep
+            Forget clicks that are older than this, such as "72h", at the last click. By default none.
+        """
+        return self.recount(more_clicks(self.check_fitted().clicks_, clicks, keep))
+
+    def recount(self, clicks: Clicks, learnt: Blend | None = None) -> Blend:
+        """Count these clicks instead of those counted so far, and return self.
+
+        Members, weights and EASE stay, or are those of ``learnt``, another blend of counts.
+        """
+        of = self if learnt is None else learnt
+        self._learn(clicks, updated(of.check_fitted().fitted_, of.clicks_, clicks))
+        return self
+
     # ---- recommendations ----
 
     def recommend_for(
@@ -203,6 +231,34 @@ class Blend(ProbabilityModel):
         people = clicks_of_histories(histories, known, unknown)
         named = isinstance(histories, Mapping) or (hasattr(histories, "columns") and people.times is None)
         return self._with_earlier(people) if named and known.has_clock and known.n_users else people
+
+    def lists_at(
+        self,
+        people: Clicks,
+        k: int = 10,
+        items: Iterable[Any] | None = None,
+        *,
+        horizon: int | None = None,
+        now: int | None = None,
+        n_threads: int | None = None,
+    ) -> tuple[Lists, Floats]:
+        """Return `lists_for` at a point in time, and the expected number of each one's next clicks outside.
+
+        ``now`` is in microseconds since 1970. A session whose last click was longer ago than `session_gap` is over.
+        """
+        self.check_fitted()
+        answers, k = self._answers, check_k(k)
+        sequence, histories = answers.histories(people, None)
+        if now is not None and people.times is not None and people.has_clock:
+            some = np.flatnonzero(np.diff(people.starts))
+            last = people.times.view(np.int64)[people.starts[1:][some] - 1]
+            over = some[now - last > people.session_gap]
+            histories[over, 1] = histories[over, 2]
+        options = Options("auto", n_threads, False)
+        found, probability, outside = answers.answer_histories(
+            people, sequence, histories, k, items, options, check_horizon(horizon, k)
+        )
+        return Lists(found, {"probability": probability, "mcse": np.zeros_like(probability)}), outside
 
     def _n_clicked(self, people: Clicks) -> NDArray[np.int64]:
         return np.zeros(people.n_users, np.int64) if self.repeats else people.per_user

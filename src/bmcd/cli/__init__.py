@@ -22,11 +22,13 @@ from bmcd.cli.explain import explain
 from bmcd.cli.fit import fit
 from bmcd.cli.quiet import with_quiet
 from bmcd.cli.recommend import recommend
+from bmcd.cli.replay import replay
 from bmcd.cli.report import report
 from bmcd.cli.serve import serve
 from bmcd.cli.similar import similar
 from bmcd.cli.simulate import simulate
 from bmcd.cli.split import split
+from bmcd.cli.update import update
 
 app = typer.Typer(
     cls=Commands,
@@ -57,6 +59,7 @@ for command, example in (
     (simulate, "bmcd simulate -o clicks.csv --users 500 --truth truth.csv"),
     (split, "bmcd split clicks.csv --train train.csv --test test.csv -k 5 --by time"),
     (fit, "bmcd fit clicks.csv -o model.bmcd --titles items.csv"),
+    (update, "bmcd update model.bmcd new_clicks.csv --keep 72h"),
     (recommend, "bmcd recommend model.bmcd -k 5 -o recommendations.csv"),
     (evaluate, "bmcd evaluate model.bmcd test.csv -k 10 --hit-rate 0.5"),
     (backtest, "bmcd backtest clicks.csv --window 1d --cuts 5 -k 10 --horizon 1 -o backtest.csv"),
@@ -67,6 +70,7 @@ for command, example in (
     (explain, "bmcd explain model.bmcd ann A13"),
     (similar, "bmcd similar model.bmcd A13 -k 5"),
     (serve, "bmcd serve model.bmcd --port 8000"),
+    (replay, "bmcd replay clicks.parquet --speed 60"),
     (doctor, "bmcd doctor"),
 ):
     app.command(epilog=f"Example: {example}")(with_quiet(command))

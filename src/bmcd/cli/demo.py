@@ -33,6 +33,9 @@ def demo(
     seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same numbers.")] = 0,
     threads: Annotated[int | None, typer.Option(min=1, help="By default one for each core.")] = None,
     quick: Annotated[bool, typer.Option("--quick", help="So small that it only shows that it runs.")] = False,
+    live: Annotated[
+        bool, typer.Option("--live", help="Show live use instead: a service that follows the shop's last visits.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Learn from a shop's earlier visits, and predict the next clicks of later ones.
@@ -46,6 +49,11 @@ def demo(
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise OutputError(f"{folder}: cannot be made: {error.strerror or error}.") from error
+    if live:
+        from bmcd.cli.live_demo import live_demo
+
+        live_demo(folder, seed, quick, as_json)
+        return
     files = {what: folder / name for what, name in FILES.items()}
     targets = {what: check_output(path, (path.suffix,)) for what, path in files.items()}
     no_report = ""

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from bmcd.serve.served_model import ServedModel
 
 KEY = "BMCD_SERVE_KEY"
-LIMITS = "Limits"
+LIMITS, LIVE = "Limits", "Live use"
 
 
 @with_layout
@@ -54,6 +54,29 @@ def serve(
     ] = None,
     test: Annotated[
         Path | None, typer.Option(help="Clicks it has not seen: /v1/model then tells how the promises came true.")
+    ] = None,
+    live: Annotated[
+        Path | None,
+        typer.Option(
+            "--live",
+            rich_help_panel=LIVE,
+            metavar="DIR",
+            help="Record clicks (POST /v1/clicks) in this folder, and count them: docs/live.md.",
+        ),
+    ] = None,
+    refresh: Annotated[
+        str | None,
+        typer.Option(
+            rich_help_panel=LIVE,
+            help="Within which a click counts for everybody: seconds, or a duration such as 5min. By default 60.",
+        ),
+    ] = None,
+    keep: Annotated[
+        str | None,
+        typer.Option(
+            rich_help_panel=LIVE,
+            help="How long clicks count, such as 72h; by default as long as they make a difference to the counts.",
+        ),
     ] = None,
     slots: Annotated[
         int | None, typer.Option(min=1, rich_help_panel=LIMITS, help="Questions at a time; by default one a core.")
@@ -101,9 +124,21 @@ def serve(
         import_optional("uvicorn", needed_by="bmcd serve", extra="serve")
         import_optional("httptools", needed_by="bmcd serve", extra="serve")
         from bmcd.serve.server import serve as run
-        from bmcd.serve.settings import Limits, Settings
+        from bmcd.serve.settings import Limits, LiveSettings, Settings
 
         options: dict[str, Any] = {} if slots is None else {"slots": slots}
+        if live is not None:
+            if test is not None:
+                raise typer.BadParameter(
+                    "--test is for a model that stays: with --live the lists given are compared."
+                )
+            if watch:
+                raise typer.BadParameter(
+                    "--watch is for a file that others write: with --live the service writes it."
+                )
+            options["live"] = LiveSettings(live, 60.0 if refresh is None else _seconds(refresh), keep)
+        elif refresh is not None or keep is not None:
+            raise typer.BadParameter("--refresh and --keep need --live.")
         limits = Limits(
             max_body,
             max_people,
@@ -169,6 +204,17 @@ def _key(path: Path | None) -> str | None:
         return path.read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
         raise typer.BadParameter(f"{path}: the key cannot be read: {error}.", param_hint="--key-file") from error
+
+
+def _seconds(refresh: str) -> float:
+    """A number of seconds, or a duration.
+
+    >>> _seconds("15"), _seconds("5min")
+    (15.0, 300.0)
+    """
+    from bmcd.clicks.times import read_duration
+
+    return float(refresh) if refresh.replace(".", "", 1).isdigit() else read_duration(refresh, "refresh") / 1e6
 
 
 def _calibration(test: Path, layout: Layout, ignore_unknown: bool) -> Callable[[Any], dict[str, Any]]:

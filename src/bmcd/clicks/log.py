@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from bmcd.clicks import splitting
+from bmcd.clicks import adding, splitting
 from bmcd.clicks.frames import Library, column_names, columns, library_of
-from bmcd.clicks.ids import Coded, Missing, distinct, positions
+from bmcd.clicks.ids import Coded, Missing, distinct, places_of, positions
 from bmcd.clicks.item_table import ItemTable, make_item_table
 from bmcd.clicks.rows import Rows, complete, rows_of_frame
 from bmcd.clicks.sequences import (
@@ -265,6 +265,14 @@ class Clicks:
         return self.distinct.matrix
 
     @property
+    def item_places(self) -> dict[Any, int]:
+        """Where each item stands among `items`; made once, because histories are looked up for every answer."""
+        if "item places" not in self._cache:
+            self._cache["item places"] = places_of(self.items)
+        found: dict[Any, int] = self._cache["item places"]
+        return found
+
+    @property
     def has_clock(self) -> bool:
         """Whether the times are points in time, not only numbers that give the order."""
         return self.times is not None and self.times.dtype.kind == "M"
@@ -509,6 +517,22 @@ class Clicks:
             return self
         step = f"dropped {(~keep).sum()} of {self.n_users} users with fewer than {n} clicks"
         return self.of_users(keep).with_steps(step)
+
+    def add(self, more: Clicks, keep: str | None = None) -> Clicks:
+        """Return the log with the clicks of another one, new users and items included.
+
+        It is the log that reading all clicks at once would give: late clicks are sorted in, and a click that both
+        have (user, item and time) counts once. Clicks without times come after those of the same user that are
+        there. Ids that read the same are the same. With ``keep``, such as "72h", only clicks of that time before
+        the last one stay, with their users and items.
+
+        >>> import pandas as pd
+        >>> frame = pd.DataFrame({"user": ["ann", "bob"], "item": ["tea", "milk"], "time": [1.7e9, 1.8e9]})
+        >>> log = Clicks.from_frame(frame[:1]).add(Clicks.from_frame(frame))
+        >>> log == Clicks.from_frame(frame), log.add(log, keep="1d").users.tolist()
+        (True, ['bob'])
+        """
+        return adding.add(self, more, keep)
 
     def hold_out(
         self,

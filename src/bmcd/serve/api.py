@@ -13,6 +13,7 @@ from bmcd.errors import BmcdError
 from bmcd.prediction.rules import ListRules
 from bmcd.serve.current_model import CurrentModel
 from bmcd.serve.invocations import answer_rows, people_of
+from bmcd.serve.live import Live
 from bmcd.serve.messages import (
     Body,
     Explain,
@@ -69,8 +70,10 @@ class ItemQuery(Body):
 class Api:
     """The routes, and what they share."""
 
-    def __init__(self, current: CurrentModel, slots: Slots, metrics: Metrics, limits: Limits) -> None:
-        self.current, self.slots, self.metrics, self.limits = current, slots, metrics, limits
+    def __init__(
+        self, current: CurrentModel, slots: Slots, metrics: Metrics, limits: Limits, live: Live | None = None
+    ) -> None:
+        self.current, self.slots, self.metrics, self.limits, self.live = current, slots, metrics, limits, live
 
     def router(self) -> APIRouter:
         """Return the routes."""
@@ -101,10 +104,15 @@ class Api:
 
             def work(model: ServedModel) -> dict[str, Any]:
                 self._check(query.k, query.horizon, user=[user])
-                own = _own_user(model, user)
                 only, never = self._filter("only", query.only), self._filter("never", query.never)
                 more: dict[str, Any] = {"only": only, "never": never, "groups": query.groups}
-                answer = model.recommend_to_user(own, query.k, query.min_probability, query.horizon, **more)
+                if self.live is not None:
+                    answer = self.live.recommend_to(
+                        model, user, query.k, query.min_probability, query.horizon, **more
+                    )
+                else:
+                    own = _own_user(model, user)
+                    answer = model.recommend_to_user(own, query.k, query.min_probability, query.horizon, **more)
                 self.metrics.people.inc()
                 return answer
 
@@ -121,6 +129,8 @@ class Api:
                 self._check(body.k, body.horizon, **ids)
                 if (body.clicked is None) == (body.user is None):
                     raise Problem(422, "Give either what the person has clicked, or a user of the model.")
+                if body.user is not None and self.live is not None and self.live.is_hidden(body.user):
+                    raise Problem(404, "This user is being forgotten.")
                 own = None if body.user is None else _own_user(model, body.user)
                 return model.explain(body.item, body.k, clicked=body.clicked, own_user=own, horizon=body.horizon)
 
@@ -180,7 +190,8 @@ class Api:
         @routes.get("/v1/model", tags=["look up"])
         async def about() -> Response:
             """Say which model answers: hash, data, verdict, calibration, limits; of a blend members and windows."""
-            return JsonAnswer(self.current.get().about | {"limits": vars(self.limits)})
+            live = {} if self.live is None else {"live": self.live.about()}
+            return JsonAnswer(self.current.get().about | {"limits": vars(self.limits)} | live)
 
         @routes.post("/v1/reload", tags=["run"], responses={409: {"model": ProblemDetails}})
         async def reload() -> Response:
@@ -220,10 +231,14 @@ class Api:
         self._check_people(people, asked.k)
         self._check(asked.k, asked.horizon, items=asked.items or (), exclude=asked.exclude)
         rules = None if asked.rules is None else ListRules(**asked.rules.model_dump())
+        outside: list[float] | None = None if self.live is None else []
         answer = model.recommend(
             people, asked.k, asked.min_probability, asked.items, asked.exclude, horizon=asked.horizon,
-            only=asked.only, never=asked.never, rules=rules, groups=asked.groups,
+            only=asked.only, never=asked.never, rules=rules, groups=asked.groups, outside=outside,
         )  # fmt: skip
+        if self.live is not None and outside is not None:
+            for (name, clicked), own, expected in zip(people, answer["people"], outside, strict=True):
+                self.live.note(name, own, clicked, answer["horizon"], expected)
         self.metrics.people.inc(len(people))
         return answer
 

@@ -18,6 +18,8 @@ from bmcd.serve.api import Api
 from bmcd.serve.current_model import CurrentModel
 from bmcd.serve.examples import with_examples
 from bmcd.serve.gate import BUG, Gate
+from bmcd.serve.intake import Intake
+from bmcd.serve.live import Live
 from bmcd.serve.messages import body_schemas
 from bmcd.serve.metrics import Metrics
 from bmcd.serve.pages import page_router
@@ -30,8 +32,14 @@ from bmcd.serve.slots import Slots
 class Service:
     """The application and what it runs on."""
 
-    def __init__(self, loaded: ServedModel, settings: Settings, when_failed: Callable[[Exception], None]) -> None:
-        self.settings = settings
+    def __init__(
+        self,
+        loaded: ServedModel,
+        settings: Settings,
+        when_failed: Callable[[Exception], None],
+        live: Live | None = None,
+    ) -> None:
+        self.settings, self.live = settings, live
         self.slots = Slots(settings.slots, settings.queue)
         self.metrics = Metrics(self.slots)
         self.current = CurrentModel(settings, self.metrics)
@@ -46,7 +54,10 @@ class Service:
             lifespan=self._lifespan,
             redirect_slashes=False,
         )
-        routers = (Api(self.current, self.slots, self.metrics, settings.limits).router(), page_router())
+        routers = [Api(self.current, self.slots, self.metrics, settings.limits, live).router(), page_router()]
+        if live is not None:
+            self.metrics.show_live(live)
+            routers.append(Intake(live, self.current, self.slots, settings.limits).router())
         for router in routers:
             inner.include_router(router)
         inner.add_api_route("/openapi.json", self._openapi, include_in_schema=False)
@@ -71,6 +82,8 @@ class Service:
     async def _start(self) -> None:
         try:
             await self.current.start(self._loaded)
+            if self.live is not None:
+                self.live.follow(self.current)
         except Exception as error:
             self._when_failed(error)
 

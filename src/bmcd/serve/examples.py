@@ -19,6 +19,8 @@ def with_examples(description: dict[str, Any], model: ServedModel) -> dict[str, 
         "/v1/explain": {"clicked": clicked, "item": other, "k": 5},
         "/invocations": {"dataframe_split": {"columns": ["user", "item"], "data": rows}, "params": {"k": 5}},
     }
+    if "/v1/clicks" in filled["paths"]:
+        bodies["/v1/clicks"] = {"clicks": [{"user": "ann", "item": other, "event": "an-example"}]}
     for path, body in bodies.items():
         filled["paths"][path]["post"]["requestBody"]["content"]["application/json"]["example"] = body
     values = {"/v1/items": {"q": str(other), "limit": 5}}

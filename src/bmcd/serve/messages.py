@@ -9,6 +9,7 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    StrictFloat,
     StrictInt,
     StrictStr,
     ValidationInfo,
@@ -133,6 +134,24 @@ class Invocation(Body):
     )
 
 
+class LiveClick(Body):
+    """A click to record."""
+
+    user: Id
+    item: Id
+    time: StrictInt | StrictFloat | StrictStr | None = Field(
+        None, description="A date as in 2026-05-01T10:00:00Z, or seconds, ms, us or ns since 1970. Now if left out."
+    )
+    event: Id | None = Field(None, description="An id of the click: sent again, it is recorded once.")
+    answer: Id | None = Field(None, description="The id of the answer that showed the item, if there was one.")
+
+
+class LiveClicks(Body):
+    """Clicks to record, all of them or none."""
+
+    clicks: Annotated[list[LiveClick], Field(fail_fast=True), _at_most("clicks")] = Field(min_length=1)
+
+
 class Recommendation(BaseModel):
     """One recommended item."""
 
@@ -150,6 +169,7 @@ class Recommended(BaseModel):
     id: Id | None
     recommendations: list[Recommendation]
     unknown_items: Ids = Field(description="Clicked items that the model does not know, and went on without.")
+    answer: str | None = Field(None, description="In live use: the id of this answer, for the clicks that follow.")
 
 
 class UserRecommended(Recommended):
@@ -186,6 +206,8 @@ class ProblemDetails(BaseModel):
 
 def body_schemas() -> dict[str, Any]:
     """Return the schemas of all bodies, as the components of an OpenAPI description have them."""
-    kinds: list[tuple[type[BaseModel], Any]] = [(kind, "validation") for kind in (Recommend, Explain, Invocation)]
+    kinds: list[tuple[type[BaseModel], Any]] = [
+        (kind, "validation") for kind in (Recommend, Explain, Invocation, LiveClicks)
+    ]
     schemas: dict[str, Any] = models_json_schema(kinds, ref_template="#/components/schemas/{model}")[1]["$defs"]
     return schemas

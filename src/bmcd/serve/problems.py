@@ -32,6 +32,7 @@ TITLES = {
     500: "Error of the service",
     503: "Not ready",
     504: "Took too long",
+    507: "Not recorded",
 }
 MOST_SHOWN = 20
 

@@ -7,6 +7,7 @@ import inspect
 import os
 import stat
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
@@ -19,7 +20,7 @@ from numpy.typing import NDArray
 from bmcd import __version__
 from bmcd.blend.blend import Blend
 from bmcd.clicks.histories import clicks_of_histories
-from bmcd.clicks.ids import texts_of
+from bmcd.clicks.ids import objects, texts_of
 from bmcd.clicks.item_table import Filter
 from bmcd.errors import BmcdError, InputError, StoreError, UnknownIdError
 from bmcd.models.persistence import Model, load_model, sampled_models
@@ -35,6 +36,8 @@ from bmcd.system.text import listed, shown
 WARM_K = 10
 # People between two looks at whether somebody still waits for the answer.
 BLOCK = 32
+# Items that are shown as trending, and clicks of a user that are told, the latest.
+TRENDING, MOST_CLICKED = 10, 1_000
 PREDICTED = ("predicted", "observed")
 
 
@@ -88,10 +91,12 @@ class ServedModel:
         never: Filter | None = None,
         rules: ListRules | None = None,
         groups: bool = False,
+        outside: list[float] | None = None,
     ) -> dict[str, Any]:
         """Return recommendations for people with an id and clicks, as `recommend_for` gives them.
 
-        In a slot whose answer nobody waits for any more it stops after a block of people.
+        The expected numbers of clicks outside a blend are appended to ``outside``, if it is given. In a slot whose
+        answer nobody waits for any more it stops after a block of people.
         """
         allowed = self.model.allowed(self._allowed(items, exclude), only, never)
         answers, reports = list[dict[str, Any]](), list[RulesReport]()
@@ -101,9 +106,12 @@ class ServedModel:
             block = people[first : first + BLOCK]
             clicked = [self._items.known(clicks) for _, clicks in block]
             strangers = clicks_of_histories(clicked, self.model.clicks_)
-            if rules is None:
+            if outside is not None and isinstance(self.model, Blend):
+                lists, expected = self.model.lists_at(strangers, k, allowed, n_threads=1, **more)
+                outside += expected.tolist()
+            elif rules is None:
                 lists = self.model.lists_for(strangers, k, allowed, n_threads=1, **more)
-            else:
+            if rules is not None:
                 lists, report = self.model.ruled_lists_for(
                     strangers, k, rules, allowed, n_threads=1, horizon=horizon
                 )
@@ -132,6 +140,67 @@ class ServedModel:
         (found,) = self._rows(lists, min_probability, groups)
         answer = {"model": self.hash, "k": k, "horizon": horizon or k, "id": _json_id(own)}
         return answer | {"recommendations": found, "unknown_items": [], "clicked": self._clicked_by(own)}
+
+    def recommend_live(
+        self,
+        user: str,
+        recent: Sequence[tuple[int, str]],
+        now: int,
+        k: int,
+        min_probability: float | None = None,
+        horizon: int | None = None,
+        *,
+        hidden: bool = False,
+        only: Filter | None = None,
+        never: Filter | None = None,
+        groups: bool = False,
+    ) -> tuple[dict[str, Any], list[Id], int, float]:
+        """Return recommendations for a user by the clicks of the model and recent ones, time and item.
+
+        Also what the user has clicked, when last, and the expected number of next clicks outside. ``user`` and the
+        items are texts, which the model need not know; ``hidden`` leaves out the clicks of the model.
+        """
+        assert isinstance(self.model, Blend)
+        known = self.model.clicks_
+        row = None if hidden else self._row_of.get(user)
+        place = slice(0, 0) if row is None else slice(int(known.starts[row]), int(known.starts[row + 1]))
+        assert known.times is not None
+        columns = np.array([self.columns.get(item, -1) for _, item in recent], np.int32)
+        times = np.concatenate([known.times.view(np.int64)[place], np.array([t for t, _ in recent], np.int64)])
+        sequence = np.concatenate([known.sequence[place], columns])
+        order = np.argsort(times, kind="stable")
+        person = replace(
+            known, users=objects([user]), starts=np.array([0, len(order)]), sequence=sequence[order],
+            times=times[order].view("datetime64[us]"), n_repeated=0, history=(), n_dropped=0,
+        )  # fmt: skip
+        allowed = self.model.allowed(None, only, never)
+        lists, outside = self.model.lists_at(person, k, allowed, horizon=horizon, now=now, n_threads=1)
+        (found,) = self._rows(lists, min_probability, groups)
+        clicked = [self._ids[column] for column in dict.fromkeys(person.sequence.tolist()) if column >= 0]
+        unknown = list(dict.fromkeys(item for _, item in recent if item not in self.columns))
+        answer = {"model": self.hash, "k": k, "horizon": horizon or k, "id": user, "recommendations": found}
+        answer |= {"unknown_items": unknown, "clicked": clicked[-MOST_CLICKED:]}
+        return answer, [*clicked, *unknown], int(times.max(initial=0)), float(outside[0])
+
+    @cached_property
+    def columns(self) -> dict[str, int]:
+        """The column of each item, by the text of its id."""
+        return {str(one): column for column, one in enumerate(self._ids)}
+
+    @cached_property
+    def _row_of(self) -> dict[str, int]:
+        return {str(user): row for row, user in enumerate(self.model.clicks_.users.tolist())}
+
+    @cached_property
+    def trending(self) -> list[dict[str, Any]]:
+        """The items clicked most of late, with their shares of the clicks, at the shortest half-life of a blend."""
+        if not isinstance(self.model, Blend) or not self.model.fitted_.settings.half_lives:
+            return []
+        lately = self.model.fitted_.tables.popularity[:, 0]
+        best = np.argsort(-lately, kind="stable")[:TRENDING]
+        return [
+            {"item": self._ids[i], "title": self._shown_titles[i], "share": float(np.exp(lately[i]))} for i in best
+        ]
 
     def own_user(self, user: Id) -> Any:
         """Return the model's own id for a user; `InputError` if it holds no clicks or does not know the user."""

@@ -10,6 +10,7 @@ import signal
 import socket
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import uvicorn
@@ -17,6 +18,7 @@ import uvicorn
 from bmcd.errors import InputError, OutputError
 from bmcd.serve.app import Service
 from bmcd.serve.connections import Connections
+from bmcd.serve.live import Live
 from bmcd.serve.problems import Problem
 from bmcd.serve.served_model import ServedModel
 from bmcd.serve.settings import Settings
@@ -26,7 +28,7 @@ log = logging.getLogger("bmcd.serve")
 # Threads that work must not keep the one that talks to callers waiting for Python's lock.
 SWITCH_SECONDS = 0.001
 # Connections that may wait to be taken, and how many are taken before any of them is read.
-BACKLOG, TAKEN_AT_ONCE = 2048, 64
+BACKLOG, TAKEN_AT_ONCE = 4096, 64
 # Until the work that was cut off at the end has stopped.
 STOP_SECONDS = 2.0
 # What the process opens besides connections.
@@ -44,6 +46,23 @@ def serve(
     before this function handled it; the model is then loaded again as soon as it is ready.
     """
     most = _most_connections(settings)
+    if settings.live is None:
+        _serve(settings, started, reload_wanted, most, None)
+        return
+    live = Live(settings.live, settings.path)
+    try:
+        _serve(replace(settings, path=live.path), started, reload_wanted, most, live)
+    finally:
+        live.close()
+
+
+def _serve(
+    settings: Settings,
+    started: Callable[[str, ServedModel], None],
+    reload_wanted: Callable[[], bool],
+    most: int,
+    live: Live | None,
+) -> None:
     loaded = ServedModel.from_file(settings.path)
     listening = _listen(settings.host, settings.port)
     server: _Server | None = None
@@ -54,7 +73,7 @@ def serve(
         if server is not None:
             server.should_exit = True
 
-    service = Service(loaded, settings, stop)
+    service = Service(loaded, settings, stop, live)
     server = _Server(service, most, reload_wanted)
     with listening:
         host, port = listening.getsockname()[:2]

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from bmcd.clicks.times import read_duration
 from bmcd.errors import InputError, Message, Option
 from bmcd.system.threads import n_cores
 
@@ -46,6 +47,28 @@ class Limits:
 
 
 @dataclass(frozen=True)
+class LiveSettings:
+    """What live use can be told."""
+
+    folder: Path
+    """For recorded clicks and the model that counts them; nobody else may use it."""
+    refresh: float = 60.0
+    """Seconds within which a click counts for everybody."""
+    keep: str | None = None
+    """How long clicks count; by default as long as they can make a difference."""
+    queue: int = 20_000
+    """Clicks that may wait to be written; more are refused with status 429."""
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.refresh <= 86_400:
+            raise InputError(f"refresh must be from 1 to 86,400 seconds, but it is {self.refresh:g}.")
+        if self.queue < 1:
+            raise InputError(f"queue must be 1 or more, but it is {self.queue}.")
+        if self.keep is not None:
+            read_duration(self.keep, "keep")
+
+
+@dataclass(frozen=True)
 class Settings:
     """Everything that `bmcd serve` can be told."""
 
@@ -71,6 +94,8 @@ class Settings:
     hosts: tuple[str, ...] = ()
     """Names under which callers know it. On a loopback address only its own names, and these, are answered."""
     limits: Limits = field(default_factory=Limits)
+    live: LiveSettings | None = None
+    """If given, clicks are recorded and counted, and ``path`` is the model to begin with."""
     calibration: Callable[[Any], dict[str, Any]] | None = None
     """Measures the calibration of a model that was loaded, where there are clicks to measure it on."""
 

@@ -8,6 +8,8 @@ import urllib.request
 from contextlib import contextmanager
 from urllib.parse import quote
 
+import numpy as np
+import pandas as pd
 import pytest
 
 import bmcd
@@ -53,10 +55,10 @@ class Service:
 
 
 @contextmanager
-def served(path, key=None):
+def served(path, key=None, *options):
     """Run `bmcd serve` on a free port until the end of the block."""
     environment = os.environ | {"BMCD_SERVE_KEY": key or ""}
-    command = [sys.executable, "-m", "bmcd", "serve", str(path), "--port", "0", "--quiet"]
+    command = [sys.executable, "-m", "bmcd", "serve", str(path), "--port", "0", "--quiet", *options]
     with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment, text=True) as process:
         try:
             line = process.stdout.readline()
@@ -127,6 +129,32 @@ def replace_model(service, models):
 
     yield replace
     replace("BMCD")
+
+
+@pytest.fixture(scope="session")
+def live(tmp_path_factory):
+    """A live service of a small model of clicks with times."""
+    folder = tmp_path_factory.mktemp("live")
+    rng = np.random.default_rng(2)
+    rows = []
+    for user in range(300):
+        first, item = rng.integers(0, 3 * 86_400), int(rng.integers(0, len(TITLES)))
+        for click in range(int(rng.integers(2, 8))):
+            rows.append((f"user {user}", ITEMS[item], 1_770_000_000 + int(first) + 60 * click))
+            item = (item + int(rng.integers(1, 3))) % len(TITLES)
+    frame = pd.DataFrame(rows, columns=["user", "item", "time"])
+    clicks = bmcd.Clicks.from_frame(frame, titles=dict(zip(ITEMS, TITLES, strict=True)))
+    bmcd.Blend(refresh="1h").fit(clicks, seed=3, progress=False).save(folder / "model.bmcd")
+    options = ("--live", str(folder / "live"), "--refresh", "1")
+    with served(folder / "model.bmcd", None, *options) as running:
+        running.end = int(frame["time"].max())
+        yield running
+
+
+@pytest.fixture
+def live_tab(browser, live):
+    """The same for the live service."""
+    yield from _fresh(browser, live)
 
 
 @pytest.fixture(scope="session")

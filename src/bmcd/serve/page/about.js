@@ -34,7 +34,8 @@ export function showAbout(model) {
   );
 }
 
-function card(kind, lamp, label, strong, texts) {
+/** Return a card: a lamp and a label, what counts most, and more below it. */
+export function card(kind, lamp, label, strong, texts) {
   return make(
     "li",
     { class: kind || null },

@@ -5,6 +5,7 @@ import { copy, csvOf } from "./csv.js";
 import { $, announce, count, make } from "./elements.js";
 import { showCard, showGroups, showRules } from "./groups.js";
 import { LETTERS, linkOf, readLink } from "./link.js";
+import { follow } from "./live.js";
 import { forget, Person } from "./person.js";
 import { scaleOf } from "./rows.js";
 import { ask, busyWith, prepare, Problem, setFailed } from "./service.js";
@@ -66,7 +67,8 @@ function addPerson(start) {
   const person = new Person(LETTERS[view.people.length], {
     ...{ view, start, users: view.model.data.holds_clicks, changed: keepLink },
     answered: (answer) => {
-      const isOther = answer.model !== view.model.hash && Date.now() - view.since > RELOAD_PAUSE;
+      // In live use another model with the same clicks and a few more is no news.
+      const isOther = answer.model !== view.model.hash && Date.now() - view.since > RELOAD_PAUSE && !view.model.live;
       if (isOther) reloaded();
       else show();
       return !isOther;
@@ -107,6 +109,7 @@ async function reloaded() {
   await busyWith(async () => {
     view.model = await ask("v1/model");
     showAbout(view.model);
+    follow(view.model, forget); // answers that are kept become old
     announce("Another model answers now.");
     await restore();
   });
@@ -183,6 +186,7 @@ async function start() {
       return;
     }
     showAbout(view.model);
+    follow(view.model, forget);
     $("controls").hidden = $("about").hidden = $("card-details").hidden = false;
     listen();
     await restore();

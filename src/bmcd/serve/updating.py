@@ -1,0 +1,235 @@
+"""The process that counts recorded clicks, and the one that learns weights again; both run beside the service.
+
+`python -m bmcd.serve.updating count FOLDER MODEL` counts whenever it reads a line, and answers with a line of JSON;
+it ends with its input. The file it writes holds nothing of its own: the model that was given and the recorded
+clicks give it again. `python -m bmcd.serve.updating learn FOLDER LENGTH` learns the weights of that file again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sys
+import time
+from collections import deque
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from bmcd.blend.blend import Blend
+from bmcd.blend.moments import MICROSECONDS_PER_HOUR
+from bmcd.clicks.log import Clicks
+from bmcd.clicks.times import duration_text, read_duration
+from bmcd.errors import BmcdError, InputError, StoreError
+from bmcd.models.persistence import load
+from bmcd.serve.served_model import hash_of
+from bmcd.serve.store import DATABASE, Reader, digest
+
+MODEL, LEARNT, COUNTING_LOCK = "model.bmcd", "learnt.bmcd", "counting.lock"
+# Clicks later than now by more than this are refused; those recorded while the clock was ahead wait.
+FUTURE = 300_000_000
+# What counts look at, in units of the longest half-life; older clicks leave by default.
+LONGEST = 6
+# Clicks that a window has from which weights are learnt.
+WINDOW_CLICKS = 2_000
+LENGTHS = tuple(int(minutes * 60_000_000) for minutes in (1, 2, 5, 10, 15, 30, 60, 180, 360, 720, 1440))
+# Counts whose distance in time says how old counts are.
+STEPS = 20
+NICE = 5
+
+
+class Counted(NamedTuple):
+    """What a model file has counted."""
+
+    n: int
+    """The number of the last click."""
+    forgotten: int
+    """The number of the last user who was forgotten."""
+    hash: str
+    until: int
+    """The time of the last click."""
+    keep: int
+    """How long clicks are kept, in microseconds."""
+    length: int
+    """The length of the windows from which weights should be learnt."""
+    learnt_for: int
+    """That from which they were learnt; 0 if it was never said."""
+    changed: bool
+    seconds: float
+
+
+class Counter:
+    """A model that counts the clicks of a database as they come."""
+
+    def __init__(self, folder: Path, model: Blend, keep: str | None) -> None:
+        self.folder, self.model = folder, check_live(model)
+        self.keep = usual_keep(model) if keep is None else read_duration(keep, "keep")
+        self.reader = Reader(folder / DATABASE)
+        self.n = self.forgotten = 0
+        self._held: list[tuple[int, str, str, int]] = []
+        self._hash = ""
+        self._untils: deque[int] = deque(maxlen=STEPS)
+
+    def count(self) -> Counted:
+        """Count what is new, and write the model file if anything has changed."""
+        began = time.monotonic()
+        rows, gone = self.reader.since(self.n, self.forgotten)
+        changed = self._take_learnt() or not self._hash
+        if rows:
+            self.n = rows[-1][0]
+        if gone:
+            self.forgotten = gone[-1][0]
+            changed |= self._forget({value for _, value in gone})
+        latest = time.time_ns() // 1000 + FUTURE
+        waiting = [*self._held, *rows]
+        self._held = [row for row in waiting if row[3] > latest]
+        rows = [row for row in waiting if row[3] <= latest] if self._held else waiting
+        if rows:
+            more = clicks_of(rows, self.model.clicks_)
+            self.model.update(more, keep=duration_text(self.keep))
+            changed = True
+        if changed:
+            path = self.folder / MODEL
+            self.model.save(path)
+            self._hash = hash_of(path)
+        until = self.model.fitted_.until
+        if not self._untils or until > self._untils[-1]:
+            self._untils.append(until)
+        return Counted(
+            self.n, self.forgotten, self._hash, until, self.keep, self._length(), self.model.fitted_.refresh or 0,
+            changed, time.monotonic() - began,
+        )  # fmt: skip
+
+    def _length(self) -> int:
+        """Return how old counts are when they are used, or more where so few clicks come that weights need it."""
+        steps = np.diff(np.array(self._untils))
+        times = self.model.clicks_.times
+        assert times is not None
+        latest = np.sort(times.view(np.int64))[-WINDOW_CLICKS:]
+        wanted = max(int(np.median(steps)) if len(steps) else 0, int(latest[-1] - latest[0]))
+        # One of a few, so that it seldom changes, and none longer than that for which the half-lives were made.
+        longest = int(self.model.fitted_.settings.half_lives[1] * MICROSECONDS_PER_HOUR)
+        return next((length for length in LENGTHS if wanted <= length < longest), longest)
+
+    def _forget(self, digests: set[bytes]) -> bool:
+        """Take users out of the log; those of their clicks that are recorded came later, and are counted next."""
+        clicks = self.model.clicks_
+        stays = [digest(self.reader.key, str(user)) not in digests for user in clicks.users.tolist()]
+        self._held = [row for row in self._held if digest(self.reader.key, row[1]) not in digests]
+        if all(stays):
+            return False
+        if not any(stays):
+            raise StoreError("all users of the model were forgotten, so there is nothing to count. Fit a new one.")
+        left = clicks.of_users(np.array(stays))
+        used = left.of_items(left.per_item > 0)
+        self.model.recount(used.add(used))  # numbered by first clicks, as without those who left
+        return True
+
+    def _take_learnt(self) -> bool:
+        """Take over weights that were learnt meanwhile, if any were."""
+        path = self.folder / LEARNT
+        if not path.exists():
+            return False
+        try:
+            learnt = load(path)
+            self.model.recount(self.model.clicks_, learnt=learnt)
+            self.model.refresh = learnt.refresh
+            return True
+        except BmcdError as error:
+            say({"error": f"what was learnt is not used: {error}"})
+            return False
+        finally:
+            path.unlink(missing_ok=True)
+
+
+def check_live(model: Any) -> Blend:
+    """Return the model, or raise `InputError`: it cannot follow clicks."""
+    if not isinstance(model, Blend) or model.fitted_.dense.models or not model.clicks_.has_clock:
+        raise InputError(
+            "live use needs a Blend of counts, fitted to clicks with times: bmcd fit clicks.csv -o model.bmcd "
+            "--time-column time."
+        )
+    if not model.clicks_.n_users:
+        raise InputError("live use needs a model that was saved with its clicks: leave out --no-clicks.")
+    if model.clicks_.session_ids is not None:
+        raise InputError(
+            "the model was fitted to sessions of a column, which recorded clicks do not have: fit it without "
+            "--session-column, so that sessions end after --session-gap."
+        )
+    return model
+
+
+def usual_keep(model: Blend) -> int:
+    """Return how far back, in microseconds, any count of a model looks."""
+    settings = model.fitted_.settings
+    return int(max(settings.window, LONGEST * settings.half_lives[-1]) * MICROSECONDS_PER_HOUR)
+
+
+def clicks_of(rows: list[tuple[int, str, str, int]], known: Clicks) -> Clicks:
+    """Return rows of the database as a log."""
+    import pandas as pd
+
+    _, users, items, times = zip(*rows, strict=True)
+    user, user_ids = pd.factorize(np.array(users, dtype=object))
+    item, item_ids = pd.factorize(np.array(items, dtype=object))
+    when = np.array(times, np.int64).view("datetime64[us]")
+    return Clicks.from_codes(user, item, user_ids, item_ids, times=when, order=known.order)
+
+
+def start_model(folder: Path, given: Path) -> Blend:
+    """Return the model to go on with: the folder's own, unless another one is given now or it cannot be used."""
+    reader = Reader(folder / DATABASE)
+    same = reader.about("base") == hash_of(given)
+    reader.close()
+    if same:
+        with contextlib.suppress(BmcdError):  # the one that was given has all but what is recorded
+            return check_live(load(folder / MODEL))
+    return check_live(load(given))
+
+
+def count(folder: Path, given: Path, keep: str | None) -> None:
+    """Count at the start, and then whenever a line is read; say what was counted."""
+    import fcntl
+
+    with open(folder / COUNTING_LOCK, "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # until the process of an earlier service has ended
+        counter = Counter(folder, start_model(folder, given), keep)
+        say(counter.count()._asdict())
+        for _ in sys.stdin:
+            try:
+                say(counter.count()._asdict())
+            except BmcdError as error:
+                say({"error": str(error)})
+
+
+def learn(folder: Path, length: int) -> None:
+    """Learn the weights of the folder's model again, from windows of this length, beginning with those it has."""
+    model = load(folder / MODEL)
+    again = Blend(refresh=duration_text(length), repeats=model.repeats)
+    again.fit(model.clicks_, start=model, n_threads=1, progress=False).save(folder / LEARNT)
+
+
+def say(what: dict[str, Any]) -> None:
+    """Write a line for the service."""
+    print(json.dumps(what), flush=True)
+
+
+def main(arguments: list[str]) -> None:
+    """Do what the arguments say; errors go to the service as lines."""
+    with contextlib.suppress(OSError):
+        os.nice(NICE)  # answers go before counts
+    work, folder, *more = arguments
+    try:
+        if work == "count":
+            count(Path(folder), Path(more[0]), more[1] or None)
+        else:
+            learn(Path(folder), int(more[0]))
+    except BmcdError as error:
+        say({"error": str(error)})
+        raise SystemExit(1) from None
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
