@@ -68,9 +68,10 @@ def some_rules(rng):
     )
 
 
-@pytest.mark.parametrize("candidates", [100, 1])
-def test_lists_are_the_best_of_all_lists(candidates, monkeypatch):
-    """600 cases, also with so few candidates that more of single groups have to be asked for."""
+@pytest.mark.parametrize(("candidates", "few_groups"), [(100, 200), (1, 200), (1, 0)])
+def test_lists_are_the_best_of_all_lists(candidates, few_groups, monkeypatch):
+    """600 cases, also with so few candidates that more have to be asked for: of single groups, or of all."""
+    monkeypatch.setattr(rules_module, "FEW_GROUPS", few_groups)
     monkeypatch.setattr(rules_module, "CANDIDATES", candidates)
     monkeypatch.setattr(rules_module, "PER_PLACE", 1)
     rng, n_solved, n_extended = np.random.default_rng(candidates), 0, 0

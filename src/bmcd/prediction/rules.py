@@ -29,6 +29,8 @@ Ask = Callable[[Ints, int, Bools | None], Lists]
 # The best items of each user that rules choose from, at first: at least so many, and so many for each place in a
 # list; and users at a time.
 CANDIDATES, PER_PLACE, BLOCK = 100, 4, 20_000
+# Where a user's candidates do not suffice, each of this many groups is asked for, or else this many items.
+FEW_GROUPS, MANY = 200, 5_000
 NO_CAP = 2**31 - 1
 ROUNDING = 1e-9
 MOST_SWAPS = 100
@@ -279,12 +281,11 @@ def ruled_lists(
 ) -> tuple[Lists, RulesReport]:
     """Return the best lists of k items under the rules, and what the rules did.
 
-    A user's best items by probability are candidates, and the best of single groups are added for those users whose
-    candidates do not suffice to be sure that their list is the most probable one under the rules.
+    A user's best items by probability are candidates, and more are added for those users whose candidates do not
+    suffice to be sure that their list is the most probable one under the rules.
     """
     n_items = len(rules.starts) - 1
     every = np.ones(n_items, np.bool_) if allowed is None else allowed
-    groups_of = [every & _in_group(rules, g) for g in range(len(rules.names))]
     size, found = min(max(CANDIDATES, PER_PLACE * k), n_items), []
     plain = kept = n_groups = 0.0
     n_changed = n_unkept = 0
@@ -299,9 +300,7 @@ def ruled_lists(
         cut = (lists.items[:, -1] >= 0) & (wide < int(every.sum())) if wide else np.zeros(len(users), np.bool_)
         short = np.flatnonzero(cut & (lacking > 0).any(axis=1))
         if len(short):
-            lists, places, lacking = _with_more(
-                ask, users, short, lists, places, lacking, groups_of, every, k, rules, value
-            )
+            lists, places, lacking = _with_more(ask, users, short, lists, places, lacking, every, k, rules, value)
         items = np.where(places >= 0, np.take_along_axis(lists.items, np.maximum(places, 0), axis=1), -1)
         values = {
             name: np.where(places >= 0, np.take_along_axis(of, np.maximum(places, 0), axis=1), 0.0)
@@ -333,8 +332,8 @@ def _mean_of(parts: list[tuple[Any, int]]) -> Any:
 
 
 def _with_more(
-    ask: Ask, users: Ints, short: Ints, lists: Lists, places: Ints, lacking: Ints, groups_of: list[Bools],
-    every: Bools, k: int, rules: ReadRules, value: str,
+    ask: Ask, users: Ints, short: Ints, lists: Lists, places: Ints, lacking: Ints, every: Bools, k: int,
+    rules: ReadRules, value: str,
 ) -> tuple[Lists, Ints, Ints]:  # fmt: skip
     """Choose again for the users whose candidates were too few, from more of them."""
     own = Lists(lists.items[short], {name: of[short] for name, of in lists.values.items()})
@@ -356,13 +355,15 @@ def _with_more(
     # Items that a floor forces into the list cost no certainty about the others.
     for g in np.flatnonzero(rules.floor > 0).tolist():
         in_group = _counts_of(own.items, rules, g)
-        add(np.flatnonzero(in_group < rules.floor[g]), int(rules.floor[g]), groups_of[g])
+        add(np.flatnonzero(in_group < rules.floor[g]), int(rules.floor[g]), every & _in_group(rules, g))
     _, left = choose(own.items, own.values[value], k, rules)
     rest = np.flatnonzero((left[:, 1:] > 0).any(axis=1) | ((left > 0).any(axis=1) & (not rules.is_exact)))
-    if len(rest):
-        for mask in groups_of:
-            add(rest, k, mask)
+    if len(rest) and len(rules.names) <= FEW_GROUPS:
+        for g in range(len(rules.names)):
+            add(rest, k, every & _in_group(rules, g))
         add(rest, k, every & (np.diff(rules.starts) == 0))
+    elif len(rest):
+        add(rest, min(len(every), MANY), every)
     chosen, left = choose(own.items, own.values[value], k, rules)
     wide = max(lists.items.shape[1], own.items.shape[1])
 
@@ -526,17 +527,19 @@ def _choose(items, score, starts, numbers, column, cap, floor, least, worth, is_
         lacking[u, 2] = min(k, n) - length
         if valued and size:
             # A group that no candidate is in might be worth more than the least of the items that can go.
-            least_score = np.inf
+            least_score, n_seen = np.inf, 0
             for i in range(size):
                 for e in range(starts[items[u, i]], starts[items[u, i] + 1]):
-                    seen[numbers[e]] = u
+                    g = numbers[e]
+                    n_seen += seen[g] != u and cap[g] > 0
+                    seen[g] = u
                 if taken[i] and score[u, i] < least_score:
                     can_go = True
                     for e in range(starts[items[u, i]], starts[items[u, i] + 1]):
                         can_go = can_go and count[numbers[e]] > 1
                     if can_go:
                         least_score = score[u, i]
-            for g in range(n_groups):
+            for g in range(n_groups if n_seen < k else 0):  # of k groups the best are among those seen
                 if seen[g] != u and is_there[g] and cap[g] > 0 and score[u, size - 1] + most_worth > least_score:
                     lacking[u, 3] = 1
 
