@@ -120,6 +120,7 @@ def rows_of_sessions(simulation):
     return items, first
 
 
+@pytest.mark.chance(1e-3)
 def test_sessions_repeat_and_follow_as_often_as_asked(rotating_seed):
     simulation = simulate_sessions(3000, 2000, follow=0.6, repeats=0.3, drift=0.0, seed=rotating_seed)
     items, first = rows_of_sessions(simulation)
@@ -140,6 +141,7 @@ def test_sessions_repeat_and_follow_as_often_as_asked(rotating_seed):
     assert np.mean(items[1:][~first[1:]] == items[:-1][~first[1:]]) < 0.1
 
 
+@pytest.mark.chance(1e-4)
 def test_popularity_drifts_and_new_items_come_later(rotating_seed):
     steady = simulate_sessions(500, 100, drift=0.0, seed=rotating_seed)
     assert np.ptp(steady.popularity, axis=0).max() == 0

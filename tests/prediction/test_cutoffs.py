@@ -95,6 +95,7 @@ def users_who_differ(rng, n_users=250, n=8):
     return p, rng.random(len(p)) < 1 / (1 + np.exp(-log_odds)), user
 
 
+@pytest.mark.slow
 @pytest.mark.chance(1e-4)
 def test_a_promised_hit_rate_is_kept(rotating_seed, deep, times):
     """The promise at 90 % is broken in at most 10 % of the cases; 4 standard errors, 1 false alarm in 16,000."""
@@ -113,6 +114,7 @@ def test_a_promised_hit_rate_is_kept(rotating_seed, deep, times):
     assert broken <= 0.1 * n + 4 * np.sqrt(0.09 * n)
 
 
+@pytest.mark.slow
 @pytest.mark.chance(1e-3)
 def test_a_promise_keeps_less_than_a_guess_and_more_with_more_users(rotating_seed):
     """The cut-off of all is below that of a fifth of them by 0.036, with a standard deviation of 0.024 (174 seeds).
