@@ -119,19 +119,19 @@ def test_the_command_replays_to_a_service(start, model, rows, end, tmp_path):
     command = [sys.executable, "-m", "bmcd", "replay", str(tmp_path / "later.csv"), "--url", service.url]
     first = str(later["time"].quantile(0.5))
     ended = subprocess.run(
-        [*command, "--speed", "3600", "--ask", "1", "--from", first, "--json"],
+        [*command, "--speed", "1200", "--ask", "1", "--from", first, "--json"],
         capture_output=True, text=True, timeout=300,
     )  # fmt: skip
     assert ended.returncode == 0, ended.stderr
     found = json.loads(ended.stdout)
     assert found["clicks"] == int((later["time"] >= first).sum())
-    assert found["lists"] > 20
+    assert found["lists"] > 10
     # What follows an item is nearly fixed, and lists have 10 of 25 items.
     assert found["observed"] > 0.6
     with service.client() as client:
         live = client.get("/v1/live").json()
     assert live["day"]["clicks"] == found["clicks"]
-    assert live["day"]["lists"] > 20
+    assert live["day"]["lists"] > 10
     none = subprocess.run([*command, "--from", "2030-01-01"], capture_output=True, text=True, timeout=300)
     assert none.returncode == 1
     assert "there are no clicks between these times" in none.stderr
