@@ -7,8 +7,8 @@
 Logs are those of `bmcd simulate --model log`: a long tail of items that come and go, sessions, repeated clicks.
 Each step is a process of its own, run as people run it, so that CPU seconds and peak memory are its own: reading
 alone, `bmcd fit --refresh 1d` (reading included), `bmcd recommend -o lists.parquet` for every user. Of users, items
-and clicks per user one grows fourfold, twice, while the others stay; the exponent is the slope of log(CPU seconds) against log(size),
-after the seconds that an empty run takes are taken away.
+and clicks per user one grows fourfold, twice, while the others stay; the exponent is the slope of log(CPU seconds)
+against log(size), after the seconds that an empty run takes are taken away.
 """
 
 from __future__ import annotations

@@ -7,7 +7,8 @@ descriptors, on the loopback address. Meanwhile an honest caller who keeps its c
 line for each attack: the memory before it and at most, the slowest answer of `/health/live`, how many honest
 questions were answered and how many were not, and the seconds until the service had ended after SIGTERM.
 
-Attacks in which the caller has the key are marked in `WITH_KEY`. --most-memory ends an attack that takes more.
+Attacks in which the caller has the key are marked in `WITH_KEY`. The first, `nothing`, shows what the machine costs
+by itself; the last is all of them together. --most-memory ends an attack that takes more.
 """
 
 from __future__ import annotations
@@ -27,11 +28,12 @@ from collections import Counter
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-from serve import cpu_and_memory, make_model
+from serve import ask_once, cpu_and_memory, make_model
 
 KEY = "the key of the benchmark"
 HEAD = b"POST /v1/recommend HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
 AUTHORIZED = HEAD + f"authorization: Bearer {KEY}\r\n".encode()
+HEALTH = b"GET /health/live HTTP/1.1\r\nhost: localhost\r\n\r\n"
 LISTS = {"people": [{"clicked": []}] * 100, "k": 150}
 
 
@@ -82,6 +84,9 @@ class Attack:
         finally:
             writer.transport.abort()
 
+    async def nothing(self) -> None:
+        await asyncio.sleep(0)
+
     async def many_fields(self) -> None:
         fields = b"".join(b"x-%07d: y\r\n" % number for number in range(4_000))
         await self.many(4, lambda: self.send(HEAD, forever=fields))
@@ -96,16 +101,37 @@ class Attack:
     async def silent(self) -> None:
         await self.many(1_060, lambda: self.send(then=60))
 
+    async def idle_after_health(self) -> None:
+        await self.many(1_060, lambda: self.send(HEALTH, then=60))
+
+    async def bodies_at_health(self) -> None:
+        start = HEALTH[:-2] + b"content-type: application/json\r\ncontent-length: 1000000\r\n\r\n"
+        await self.many(500, lambda: self.send(start, b" " * 999_999, then=60))
+
+    async def upgrades(self) -> None:
+        start = HEALTH[:-2] + b"connection: upgrade\r\nupgrade: websocket\r\n\r\n"
+        await self.many(50, lambda: self.send(start, forever=b"y" * 2**16))
+
     async def half_bodies(self) -> None:
         start = AUTHORIZED + b"content-length: 1000000\r\n\r\n"
         await self.many(500, lambda: self.send(start, b" " * 999_999, then=60))
 
-    async def invalid_bodies(self) -> None:
-        body = post(b'{"people":[' + b",".join([b"1"] * 500_000) + b"]}")
+    async def tiny_chunks(self) -> None:
+        start = AUTHORIZED + b"transfer-encoding: chunked\r\n\r\n"
+        await self.many(4, lambda: self.send(start, forever=b"1\r\n \r\n" * 10_000))
 
+    async def invalid_bodies(self) -> None:
+        people = post(b'{"people":[' + b",".join([b"1"] * 500_000) + b"]}")
+        await self._ask_again(people)
+
+    async def nested_bodies(self) -> None:
+        lists = post(b'{"people":[' + b",".join([b"[" * 190 + b"]" * 190] * 2_500) + b"]}")
+        await self._ask_again(lists)
+
+    async def _ask_again(self, request: bytes) -> None:
         async def one() -> None:
             reader, writer = await self.connect()
-            writer.write(body)
+            writer.write(request)
             await reader.readline()
             writer.transport.abort()
 
@@ -115,8 +141,7 @@ class Attack:
         await self.many(20, lambda: self.send(post(json.dumps(LISTS).encode()) * 4, then=60))
 
     async def pipelined(self) -> None:
-        requests = b"GET /health/live HTTP/1.1\r\nhost: localhost\r\n\r\n" * 20_000
-        await self.many(50, lambda: self.send(requests, then=60))
+        await self.many(50, lambda: self.send(HEALTH * 20_000, then=60))
 
     async def trailers(self) -> None:
         start = AUTHORIZED + b"transfer-encoding: chunked\r\n\r\n0\r\nx: "
@@ -128,10 +153,16 @@ class Attack:
             with contextlib.suppress(OSError):
                 await self.send(head + b"content-length: 0\r\n\r\n")
 
+    async def together(self) -> None:
+        await asyncio.gather(*(attack(self) for name, attack in ATTACKS.items() if name != "together"))
+
 
 ATTACKS = {name: getattr(Attack, name) for name in vars(Attack) if name not in ("many", "connect", "send", "lasts")}
 ATTACKS = {name: attack for name, attack in ATTACKS.items() if not name.startswith("_")}
-WITH_KEY = ("half_bodies", "invalid_bodies", "never_read", "trailers", "reloads")
+WITH_KEY = (
+    *("half_bodies", "tiny_chunks", "invalid_bodies", "nested_bodies", "never_read", "trailers", "reloads"),
+    "together",
+)
 
 
 async def answer(reader: asyncio.StreamReader) -> int:
@@ -179,7 +210,7 @@ async def watch(port: int, pid: int, seconds: float, most: float, attacker: subp
     async def is_alive() -> None:
         while time.monotonic() < until:
             began = time.perf_counter()
-            asked["health"][await fresh(b"GET /health/live HTTP/1.1\r\nhost: localhost\r\n\r\n")] += 1
+            asked["health"][await fresh(HEALTH)] += 1
             health.append(time.perf_counter() - began)
             await asyncio.sleep(0.1)
 
@@ -209,7 +240,9 @@ def run(name: str, model: Path, seconds: float, most: float) -> None:
     )
     assert service.stdout is not None
     port = int(service.stdout.readline().split("/")[2].rpartition(":")[2])
-    time.sleep(2)
+    while b" 200 " not in asyncio.run(ask_once(port, HEALTH.replace(b"live", b"ready"))):
+        time.sleep(0.1)
+    time.sleep(1)
     attack = [sys.executable, __file__, "--attack", name, "--port", str(port)]
     attacker = subprocess.Popen([*attack, "--seconds", str(seconds)])
     try:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from bmcd.sampling.priors import Priors
     from bmcd.sampling.tastes.priors import TastePriors
     from bmcd.sampling.tastes.simulation import TasteSimulation, simulate_tastes
-    from bmcd.simulation import Simulation, simulate
+    from bmcd.simulation import SessionSimulation, Simulation, simulate, simulate_sessions
 
 __all__ = [
     "BMCD",
@@ -36,6 +36,7 @@ __all__ = [
     "ClicksError",
     "ListRules",
     "Priors",
+    "SessionSimulation",
     "Simulation",
     "TastePriors",
     "TasteSimulation",
@@ -58,6 +59,7 @@ __all__ = [
     "report",
     "rerank",
     "simulate",
+    "simulate_sessions",
     "simulate_tastes",
     "spark",
     "testing",
@@ -88,6 +90,8 @@ _HOME = {
     "report": "bmcd.reporting.report",
     "rerank": "bmcd.exposure.rerank",
     "simulate": "bmcd.simulation",
+    "SessionSimulation": "bmcd.simulation",
+    "simulate_sessions": "bmcd.simulation",
     "simulate_tastes": "bmcd.sampling.tastes.simulation",
     "trade_off": "bmcd.exposure.trade_off",
     "tune": "bmcd.evaluation.tune",

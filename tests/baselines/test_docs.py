@@ -2,7 +2,11 @@ import doctest
 import tomllib
 from pathlib import Path
 
+import pytest
+
 from bmcd.cli.compare_config import read_config
+
+pytestmark = pytest.mark.slow
 
 PAGE = Path(__file__).parents[2] / "docs" / "baselines.md"
 

@@ -9,6 +9,8 @@ import pytest
 import bmcd
 from bmcd.baselines import ALS, EASE, ItemKNN, PenalisedMF, PoissonFactorisation, Popularity
 
+pytestmark = pytest.mark.slow
+
 CLOSE = 0.013
 
 

@@ -13,6 +13,8 @@ from bmcd.baselines.spark_session import check_java, find_java
 from bmcd.errors import JavaError
 from bmcd.testing import check_recommender, example_clicks
 
+pytestmark = pytest.mark.slow
+
 
 def put_broken_python_first(folder, monkeypatch):
     """Let the first python3 on the path be one that cannot run anything."""

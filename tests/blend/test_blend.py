@@ -295,6 +295,24 @@ def test_a_file_without_clicks_has_no_session():
     assert not [name for name, array in arrays.items() if lengths & {*array.shape}]
 
 
+def test_a_file_without_clicks_has_only_transitions_of_five_users():
+    model = fitted("timed")
+    clicks = model.clicks_
+    user = np.repeat(np.arange(clicks.n_users), np.diff(clicks.starts))
+    users: dict[tuple[int, int], set[int]] = {}
+    for place in range(1, len(clicks.sequence)):
+        if clicks.sessions[place] == clicks.sessions[place - 1]:
+            pair = int(clicks.sequence[place - 1]), int(clicks.sequence[place])
+            users.setdefault(pair, set()).add(int(user[place]))
+    header, arrays = model.packed(clicks=False)
+    start, item = arrays["tables/follows/start"], arrays["tables/follows/item"]
+    a = np.repeat(np.arange(clicks.n_items), np.diff(start))
+    pairs = list(zip(a.tolist(), item.tolist(), strict=True))
+    assert pairs or "Transitions" not in header["members"]["members"]
+    assert min(len(users[pair]) for pair in pairs) >= 5
+    assert len(pairs) < len(model.fitted_.tables.follows.item)  # there were others
+
+
 @pytest.mark.chance(0)
 def test_damaged_files_are_refused(tmp_path, rotating_seed):
     model = bmcd.Blend().fit(timed(), seed=1)

@@ -5,7 +5,7 @@ import pytest
 from scipy import optimize
 from tests.reference import blend as reference
 
-from bmcd.blend.weights import OUTSIDE, Examples, _Loss, learn, losses, reported
+from bmcd.blend.weights import OUTSIDE, Examples, _Loss, learn, losses, prior_of, reported
 
 pytestmark = pytest.mark.chance(0)
 
@@ -93,14 +93,16 @@ def test_learning_finds_the_minimum(kind, rotating_seed):
     rng = np.random.default_rng(rotating_seed)
     examples = some_examples(rng, 150, **KINDS[kind])
     centre = rng.normal(size=(N_FEATURES + 2, 3))
+    prior = prior_of(*centre.shape).ravel()
     found = learn(examples, np.zeros_like(centre), centre)
 
     def objective(flat):
         value, gradient, _ = _Loss(examples, 1)(flat.reshape(centre.shape), False)
-        return value + ((flat - centre.ravel()) ** 2).sum() / 2, gradient + flat - centre.ravel()
+        away = flat - centre.ravel()
+        return value + (prior * away**2).sum() / 2, gradient + prior * away
 
     value, slope = objective(found.w.ravel())
-    hessian = _Loss(examples, 1)(found.w, True)[2] + np.eye(centre.size)
+    hessian = _Loss(examples, 1)(found.w, True)[2] + np.diag(prior)
     assert slope @ np.linalg.solve(hessian, slope) / 2 < 1e-3  # what a further step would gain
     best = optimize.minimize(objective, found.w.ravel(), jac=True, method="BFGS")
     assert value - best.fun < 2e-3

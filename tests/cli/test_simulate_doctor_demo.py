@@ -129,6 +129,22 @@ def test_demo_where_nothing_can_be_written(refused, tmp_path):
     assert "cannot be made" in refused("demo", "--quick", "--folder", tmp_path / "file" / "demo")
 
 
+def test_simulate_sessions_in_order(run, tmp_path):
+    clicks = tmp_path / "clicks.parquet"
+    sizes = ("--model", "sessions", "--users", 60, "--items", 20, "--days", 3, "--repeats", 0.4, "--drift", 0.1)
+    found = run("simulate", "-o", clicks, *sizes, "--seed", 5)
+    assert found.code == 0, found.err
+    want = bmcd.simulate_sessions(60, 20, n_days=3, repeats=0.4, drift=0.1, seed=5).clicks
+    read = bmcd.read_clicks(clicks)
+    assert read.has_clock
+    assert read.n_repeated == want.n_repeated > 0
+    assert read.n_clicks == want.n_clicks
+    assert run("simulate", "-o", clicks, *sizes, "--json").json()["repeats"] == 0.4
+    assert "--alpha" in run("simulate", "-o", clicks, *sizes, "--alpha", 3).err
+    assert "--model bmcd does not take --drift" in run("simulate", "-o", clicks, "--drift", 1).err
+    assert "repeats" in run("simulate", "-o", clicks, "--model", "sessions", "--repeats", 2).err
+
+
 def test_the_live_demo_shows_what_it_promises(run, tmp_path):
     found = run("demo", "--live", "--quick", "--folder", tmp_path, "--json")
     assert found.code == 0, found.err

@@ -308,6 +308,7 @@ def test_the_largest_need_not_be_the_best_only_not_clearly_behind():
         assert asked == tried
 
 
+@pytest.mark.slow
 def test_auto_goes_beyond_8_where_that_is_better():
     """16 opposed consensuses of few items: 8 clusters are too few, and what is chosen is not at the edge."""
     rng = np.random.default_rng(3)

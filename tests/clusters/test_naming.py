@@ -68,6 +68,7 @@ def test_bad_names_in_a_file_are_refused(names, tmp_path):
         bmcd.load(tmp_path / "bad.bmcd")
 
 
+@pytest.mark.slow
 def test_a_blend_names_the_clusters_of_its_first_part_that_has_some(tmp_path):
     parts = {"EASE": bmcd.baselines.EASE(), "BMCD": bmcd.BMCD(2)}
     blend = bmcd.Blend(parts).fit(example_clicks(), seed=1, fit_options={"BMCD": SHORT | {"seed": 1}})

@@ -75,7 +75,8 @@ def test_measures_are_those_of_plain_python(case):
     assert own.group_miscalibration == pytest.approx(np.mean(divergences), nan_ok=True)
 
     shown, nexts = (
-        spread_all(groups, items) for items in (sum(lists.values(), []), np.nonzero(tested)[1].tolist())
+        spread_all(groups, items)
+        for items in (list(itertools.chain(*lists.values())), np.nonzero(tested)[1].tolist())
     )
     every = {*shown, *nexts}
     expected = sum(abs(shown[g] / sum(shown.values()) - nexts[g] / sum(nexts.values())) for g in every) / 2
@@ -102,7 +103,7 @@ def test_the_table_counts_what_it_says(case):
     for name, items in (
         ("items", range(9)),
         ("clicks", np.nonzero(train.matrix.toarray())[1].tolist()),
-        ("shown", sum(lists.values(), [])),
+        ("shown", list(itertools.chain(*lists.values()))),
         ("hits", hits),
         ("next_clicks", np.nonzero(tested)[1].tolist()),
     ):

@@ -48,7 +48,7 @@ class Shop:
 
 @pytest.fixture(scope="module")
 def population():
-    """What each setting does to 30,000 users, of whom data sets are drawn: so its true hit rate is known exactly."""
+    """What each setting does to 30,000 users, of whom data sets are drawn: so its true hit rate is known."""
     shop = Shop(30_000, seed=1)
     return _tested(shop, shop.test, None, K, HORIZON, _grid(shop, None, None), None)
 
@@ -78,7 +78,7 @@ def test_the_hit_rate_holds_for_other_users(population):
 
 
 def test_all_at_the_edge(population):
-    """Where the true hit rate of a setting is exactly the one wanted, more is chosen in at most 5 % of data sets."""
+    """Where the hit rate of a setting is exactly the one wanted, more is chosen in at most 5 % of data sets."""
     rate = population.hit_share.mean(axis=1)
     edge = int(np.argmin(np.abs(rate - 0.19)))
     rng, wrong = np.random.default_rng(6), []

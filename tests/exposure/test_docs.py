@@ -1,6 +1,10 @@
 import doctest
 from pathlib import Path
 
+import pytest
+
+pytestmark = pytest.mark.slow
+
 
 def test_the_examples_of_the_docs_run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

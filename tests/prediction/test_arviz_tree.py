@@ -109,6 +109,7 @@ def test_a_distance_without_exact_sums_has_what_was_observed(model):
     assert "log_likelihood" not in tree
 
 
+@pytest.mark.slow
 def test_tastes_are_matched_with_those_people_see(model):
     tastes = bmcd.Tastes(2, chains=3).fit(model.clicks_, draws=4, warmup=30, seed=1, progress=False)
     tree = tastes.to_arviz()

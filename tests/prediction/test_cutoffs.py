@@ -95,12 +95,13 @@ def users_who_differ(rng, n_users=250, n=8):
     return p, rng.random(len(p)) < 1 / (1 + np.exp(-log_odds)), user
 
 
+@pytest.mark.slow
 @pytest.mark.chance(1e-4)
 def test_a_promised_hit_rate_is_kept(rotating_seed, deep, times):
     """The promise at 90 % is broken in at most 10 % of the cases; 4 standard errors, 1 false alarm in 16,000."""
     rng = np.random.default_rng(rotating_seed)
     p, hit, _ = users_who_differ(rng, n_users=40_000 * times)  # what is true
-    n, broken, found = times * (1000 if deep else 200), 0, 0
+    n, broken, found = times * (1000 if deep else 100), 0, 0
     for _ in range(n):
         sample = users_who_differ(rng)
         try:
@@ -113,6 +114,7 @@ def test_a_promised_hit_rate_is_kept(rotating_seed, deep, times):
     assert broken <= 0.1 * n + 4 * np.sqrt(0.09 * n)
 
 
+@pytest.mark.slow
 @pytest.mark.chance(1e-3)
 def test_a_promise_keeps_less_than_a_guess_and_more_with_more_users(rotating_seed):
     """The cut-off of all is below that of a fifth of them by 0.036, with a standard deviation of 0.024 (174 seeds).

@@ -68,9 +68,10 @@ def some_rules(rng):
     )
 
 
-@pytest.mark.parametrize("candidates", [100, 1])
-def test_lists_are_the_best_of_all_lists(candidates, monkeypatch):
-    """600 cases, also with so few candidates that more of single groups have to be asked for."""
+@pytest.mark.parametrize(("candidates", "few_groups"), [(100, 200), (1, 200), (1, 0)])
+def test_lists_are_the_best_of_all_lists(candidates, few_groups, monkeypatch):
+    """600 cases, also with so few candidates that more have to be asked for: of single groups, or of all."""
+    monkeypatch.setattr(rules_module, "FEW_GROUPS", few_groups)
     monkeypatch.setattr(rules_module, "CANDIDATES", candidates)
     monkeypatch.setattr(rules_module, "PER_PLACE", 1)
     rng, n_solved, n_extended = np.random.default_rng(candidates), 0, 0
@@ -190,7 +191,7 @@ def test_values_that_make_no_sense():
             bmcd.ListRules(**given)
     with pytest.raises(InputTypeError, match="shares must be a dict"):
         bmcd.ListRules(shares=["x"])
-    with pytest.raises(InputTypeError, match="must be bmcd.ListRules"):
+    with pytest.raises(InputTypeError, match=r"must be bmcd\.ListRules"):
         read_rules("x", table_of([["x"]]), 1, np.ones(1, bool))
     with pytest.raises(InputError, match="came without an item table"):
         read_rules(bmcd.ListRules(), None, 1, np.ones(1, bool))
@@ -227,7 +228,8 @@ def models(log):
 def test_every_recommender_takes_filters_and_rules(models, log, name):
     model = models[name]
     value = "probability" if name in ("BMCD", "Blend") else "score"
-    section = dict(zip(log.items.tolist(), [log.items_table.groups["section"].of_item(j) for j in range(30)]))
+    groups = log.items_table.groups["section"]
+    section = {item: groups.of_item(column) for column, item in enumerate(log.items.tolist())}
     found = model.recommend(5, only={"section": ["x", "y"]}, never={"price": [20, None]})
     assert set(found["item"].map(section)) == {("x",), ("y",)}
     assert found["item"].str[1:].astype(int).max() < 20
@@ -286,3 +288,16 @@ def test_choice_does_not_depend_on_the_other_users():
     together, _ = choose(items, scores, 6, read)
     for u in range(40):
         np.testing.assert_array_equal(choose(items[[u]], scores[[u]], 6, read)[0][0], together[u])
+
+
+def test_a_table_that_changed_since_the_fit(models, log):
+    """A model learns nothing from the table, so another one can be given to it."""
+    model = bmcd.baselines.Popularity().fit(log)
+    swapped = log.items_frame()[["item"]].assign(section=["new" if j < 5 else "old" for j in range(30)])
+    before = model.recommend(3, only={"section": ["x"]})
+    model.clicks_ = model.clicks_.with_items(swapped)
+    with pytest.raises(InputError, match="there is no group 'x'"):
+        model.recommend(3, only={"section": ["x"]})
+    found = model.recommend(3, only={"section": ["new"]})
+    assert set(found["item"]) <= {f"i{j}" for j in range(5)}
+    assert len(before)

@@ -58,8 +58,9 @@ def moment_loss(w, ex, e):
         if y:
             loss -= y * math.log(ex.phi[e] * p)
         if m > y:
-            stay = math.exp(-math.exp(s - largest) * t)
-            loss -= (m - y) * math.log(1 - ex.phi[e] + ex.phi[e] * stay)
+            u = math.exp(s - largest) * t
+            # With phi = 1 the logarithm is that of exp(-u), which may be too small for a number.
+            loss -= (m - y) * (-u if ex.phi[e] == 1 else math.log(1 - ex.phi[e] + ex.phi[e] * math.exp(-u)))
     return loss
 
 

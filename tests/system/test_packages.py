@@ -11,6 +11,8 @@ import pytest
 
 import bmcd
 
+pytestmark = pytest.mark.slow
+
 OPTIONAL = (
     *("arviz", "arviz_base", "arviz_stats", "fastapi", "httptools", "implicit", "matplotlib", "ortools", "polars"),
     *("prometheus_client", "pyspark", "sklearn", "starlette", "uvicorn", "xarray"),

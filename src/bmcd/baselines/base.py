@@ -21,7 +21,7 @@ from bmcd.clicks.item_table import Filter, allowed_items
 from bmcd.clicks.log import Clicks
 from bmcd.errors import InputError
 from bmcd.models.persistence import save
-from bmcd.prediction.rules import Rules, read_rules, ruled_lists, with_report
+from bmcd.prediction.rules import Rules, read_rules, ruled_lists
 from bmcd.prediction.top_k import TIE, Lists, check_k, clicked_mask, recommendation_frame
 from bmcd.system.estimator import BaseEstimator, not_fitted
 
@@ -311,8 +311,8 @@ class Baseline(BaseEstimator, ABC):
         if rules is None:
             return recommendation_frame(people.users[rows], ask(np.arange(len(rows)), k, allowed), people)
         read = read_rules(rules, self.clicks_.items_table, k, every)
-        lists, report = ruled_lists(ask, len(rows), k, read, allowed, self._value)
-        return with_report(recommendation_frame(people.users[rows], lists, people), report)
+        lists, _ = ruled_lists(ask, len(rows), k, read, allowed, self._value)
+        return recommendation_frame(people.users[rows], lists, people)
 
     def _blocks(self, rows: NDArray[np.int64]) -> list[NDArray[np.int64]]:
         """Split rows into blocks whose scores fit into memory: at least one, so that nobody gets an empty frame."""

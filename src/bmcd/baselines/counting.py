@@ -133,8 +133,9 @@ def decayed_counts(events: Events, half_life: float | None) -> Floats:
 def directed_pairs(events: Events, weights: Floats, gaps: int = 1, *, fading: bool = True) -> Any:
     """Count what follows what: entry [a, b] adds weight / gap for each click on b that comes 1 to ``gaps`` after a.
 
-    Without ``fading`` it adds the weight, whatever the gap. The weight is that of the click on b. Both must be in the same session, be different items and have different
-    times. A CSR array of items x items, float32, with sorted columns.
+    Without ``fading`` it adds the weight, whatever the gap. The weight is that of the click on b. Both must be in
+    the same session, be different items and have different times. A CSR array of items x items, float32, with
+    sorted columns.
 
     >>> some = Events(np.array([0, 1, 2], np.int32), np.zeros(3, np.int64), None, None, np.zeros(3, bool), 3)
     >>> directed_pairs(some, np.ones(3), 2).toarray().tolist()

@@ -25,6 +25,7 @@ from bmcd.baselines.counting import (
     decayed_counts,
     directed_pairs,
     keep_largest,
+    pairs_of_many,
     recent_pairs,
     row_sums,
     two_steps,
@@ -166,6 +167,12 @@ def _empty(n: int) -> Csr:
     return Csr(np.zeros(n + 1, np.int64), np.zeros(0, np.int32), np.zeros(0, np.float32), np.zeros(n, np.float32))
 
 
+def without_counts(tables: Tables) -> Tables:
+    """Return tables in which nothing follows or goes together with anything."""
+    none: dict[str, Any] = dict.fromkeys(COUNTS, _empty(tables.n_items))
+    return tables._replace(**none, sessions=None)
+
+
 def _csr(matrix: Any, total: NDArray[Any]) -> Csr:
     start, item, value = arrays_of(matrix)
     return Csr(start, item, value.astype(np.float32), total.astype(np.float32))
@@ -277,13 +284,12 @@ def count(source: Any, settings: Settings, outside_share: float, asked_of: Ints 
         head, n_plain = np.sort(asked_of).astype(np.int32), 0
     cell, n_cell, cells = _cells(popularity, known, head, n_plain)
     on, none = settings.members, _empty(n)
-    kept = kept_of(n)
     follows = follows_recent = walk = later = goes_with = ease = none
     if "Transitions" in on:
         one, total = source.following(settings, 1)
         follows = _csr(one, total)
         follows_recent = _csr(*source.following(settings, NEAR))
-        walk = _csr(*two_steps(keep_largest(one, FIRST_STEPS), total, SMOOTHING, kept))
+        walk = _walk_of(one, total, n)
         later = _csr(*source.following(settings, FAR, fading=False))
     if "RecentCooccurrence" in on:
         goes_with = _csr(*source.together(settings))
@@ -392,6 +398,26 @@ def only(counts: Csr, pairs: Any) -> Csr:
     return Csr(start, counts.item[kept], counts.value[kept], total)
 
 
+def of_many_users(tables: Tables, events: Events, fewest: int) -> Tables:
+    """Return only the counts of pairs of items that enough users have."""
+    kept: dict[str, Any] = {}
+    for name, gaps, both in (
+        ("follows", 1, False), ("follows_recent", NEAR, False), ("later", FAR, False),
+        ("goes_with", NEAR, True), ("ease", NEAR, True),
+    ):  # fmt: skip
+        kept[name] = only(getattr(tables, name), pairs_of_many(events, fewest, gaps, both=both))
+    if len(tables.two_steps.item):
+        follows, n = kept["follows"], tables.n_items
+        steps: Any = sparse.csr_array((follows.value, follows.item, follows.start), shape=(n, n))
+        kept["two_steps"] = _walk_of(steps, follows.total, n)
+    return tables._replace(**kept)
+
+
+def _walk_of(follows: Any, total: NDArray[Any], n_items: int) -> Csr:
+    """Return where two steps from each item lead."""
+    return _csr(*two_steps(keep_largest(follows, FIRST_STEPS), total, SMOOTHING, kept_of(n_items)))
+
+
 # ---- the candidates of one user ----
 
 
@@ -427,25 +453,25 @@ def most_candidates(items, histories, first, last, t, n_head):
 
 
 @numba.njit(cache=True, nogil=True)
-def _touch(j, slot, found, x, m):
-    """Make an item a candidate if it is none and may be one; its features are 0 so far."""
-    if slot[j] == -1:
-        slot[j] = m
-        found[m] = j
-        x[m] = 0.0
-        m += 1
-    return m
-
-
-@numba.njit(cache=True, nogil=True)
 def _add(a, weight, csr, column, slot, found, x, m):
     """Add a weighted row of counts to the feature of each item it touches."""
     for e in range(csr.start[a], csr.start[a + 1]):
         j = csr.item[e]
-        m = _touch(j, slot, found, x, m)
-        if slot[j] >= 0:
-            x[slot[j], column] += weight * csr.value[e]
+        if slot[j] == -1:  # an item that is no candidate yet, and may be one; a function here would cost a lot
+            slot[j] = m
+            found[m] = j
+            x[m] = 0.0
+            m += 1
+        r = slot[j]
+        if r >= 0:
+            x[r, column] += weight * csr.value[e]
     return m
+
+
+@numba.njit(cache=True, nogil=True)
+def _log1p(value):
+    """Return log(1 + value); most values are 0."""
+    return log1p_of(value) if value != 0.0 else 0.0
 
 
 @numba.njit(cache=True, nogil=True)
@@ -468,11 +494,19 @@ def candidates(
             if items[place] >= 0:
                 slot[items[place]] = -2  # never a candidate
     for j in head:
-        m = _touch(j, slot, found, x, m)
+        if slot[j] == -1:
+            slot[j] = m
+            found[m] = j
+            x[m] = 0.0
+            m += 1
     if repeats:
         for place in range(seen, end):
-            if items[place] >= 0 and t.known[items[place]]:
-                m = _touch(items[place], slot, found, x, m)
+            j = items[place]
+            if j >= 0 and t.known[j] and slot[j] == -1:
+                slot[j] = m
+                found[m] = j
+                x[m] = 0.0
+                m += 1
     last = -1
     for place in range(end - 1, running - 1, -1):
         if items[place] >= 0 and t.known[items[place]]:
@@ -502,18 +536,23 @@ def candidates(
             if n_used == SESSION:
                 break
         for r in range(m):
-            x[r, first + 3] = log1p_of(x[r, first + 2] / LEVEL)
-            x[r, first + 5] = log1p_of(x[r, first + 4] / LEVEL)
-            x[r, first + 9] = log1p_of(x[r, first + 7] / LEVEL)
+            x[r, first + 3] = _log1p(x[r, first + 2] / LEVEL)
+            x[r, first + 5] = _log1p(x[r, first + 4] / LEVEL)
+            x[r, first + 9] = _log1p(x[r, first + 7] / LEVEL)
             x[r, first + 2] /= smoothing * after
             x[r, first + 4] /= 1.0 - walked
             x[r, first + 6] /= smoothing * much_after
             x[r, first + 7] /= smoothing * with_all
     for q in range(n_near):
-        m = _touch(near_items[q], slot, found, x, m)
-        r = slot[near_items[q]]
+        j = near_items[q]
+        if slot[j] == -1:
+            slot[j] = m
+            found[m] = j
+            x[m] = 0.0
+            m += 1
+        r = slot[j]
         if r >= 0:
-            x[r, first + 10] = log1p_of(near_scores[q] / (10.0 * LEVEL))
+            x[r, first + 10] = _log1p(near_scores[q] / (10.0 * LEVEL))
             x[r, first + 11] = math.sqrt(near_scores[q])
     weight, n_used = 1.0, 0
     for place in range(end - 1, seen - 1, -1):
@@ -544,10 +583,10 @@ def candidates(
             mult[t.cell[j]] -= 1.0
         for f in range(n_dense):
             x[r, f] = t.popularity[j, f]
-        x[r, first] = log1p_of(x[r, first] / t.share[j])
+        x[r, first] = _log1p(x[r, first] / t.share[j])
         x[r, first + 1] = x[r, first] * x[r, first] / 5.0
         for f in (first + 2, first + 4, first + 6, first + 7):
-            x[r, f] = log1p_of(x[r, f] / t.share[j])
+            x[r, f] = _log1p(x[r, f] / t.share[j])
         x[r, first + 8] = x[r, first + 7] * x[r, first + 7] / 5.0
         for f in (first + 12, first + 13):
             x[r, f] = math.copysign(math.sqrt(abs(x[r, f])), x[r, f])

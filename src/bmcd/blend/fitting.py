@@ -9,11 +9,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bmcd.baselines.counting import events_of, pairs_of_many
+from bmcd.baselines.counting import events_of
 from bmcd.blend import learning
-from bmcd.blend.dense import DenseMembers, fit_members, people_of, trimmed
+from bmcd.blend.dense import DenseMembers, averaged, fit_members, people_of
 from bmcd.blend.features import (
-    COUNTS,
     HEAD,
     MEMBERS,
     N_TOUCHED,
@@ -26,7 +25,8 @@ from bmcd.blend.features import (
     dense_names,
     ease_of,
     near_of,
-    only,
+    of_many_users,
+    without_counts,
 )
 from bmcd.blend.learning import (
     BUDGET,
@@ -35,6 +35,7 @@ from bmcd.blend.learning import (
     LADDER,
     LIST,
     MOST_ROWS,
+    ROUGHLY,
     Block,
     Layout,
     PastWindow,
@@ -242,15 +243,15 @@ class Work:
             return {}
         top, gram = self.counts_before(self.cuts[last]).gram(self.settings)
         best, least = self.settings.regularization, math.inf
-        alone = self.settings._replace(members=("Trending", "EASE"))
-        eases = {}
+        alone, eases = self.settings._replace(members=("Trending", "EASE")), {}
+        bare = without_counts(table)
         few = [block._replace(tables=block.tables) for block in blocks if block.tables is table] or blocks[-1:]
         for value in REGULARIZATIONS:
             eases[value] = ease_of(top, gram, value, table.n_items)
-            tried = [block._replace(tables=table._replace(ease=eases[value])) for block in few]
+            tried = [block._replace(tables=bare._replace(ease=eases[value])) for block in few]
             examples, layout, scaling = self.examples(tried, alone)
             centre = learning.start_weights(layout, scaling)
-            found = learn(examples, centre, centre, most_steps=6, n_threads=self.n_threads)
+            found = learn(examples, centre, centre, most_steps=6, enough=ROUGHLY, n_threads=self.n_threads)
             if found.loss < least:
                 best, least = value, found.loss
         self.settings = self.settings._replace(regularization=best)
@@ -260,7 +261,7 @@ class Work:
         ]
         examples, layout, scaling = self.examples(blocks, self.settings)
         centre = learning.start_weights(layout, scaling)
-        first = learn(examples, centre, centre, most_steps=8, n_threads=self.n_threads).w
+        first = learn(examples, centre, centre, most_steps=8, enough=ROUGHLY, n_threads=self.n_threads).w
         others = [name for name in self.settings.members if name != "Trending"]
         kept, gains = learning.worth_keeping(examples, layout, first, centre, others, self.n_threads)
         self.settings = self.settings._replace(members=("Trending", *kept))
@@ -570,10 +571,9 @@ def private(clicks: Clicks, fitted: Fitted, fewest: int = 5) -> Fitted:
     members = tuple(name for name in settings.members if name != "SessionKNN")
     counted = settings._replace(members=members)
     tables = count(EventCounts(events), counted, math.exp(fitted.tables.outside), asked_of)
-    apart = pairs_of_many(events, fewest, both=True)
-    tables = tables._replace(**{name: only(getattr(tables, name), apart) for name in COUNTS})
+    tables = of_many_users(tables, events.within(settings.window), fewest)
     rows = [window for window in fitted.windows if window.n >= fewest]
-    scales = tuple(scale and trimmed(scale, fewest) for scale in fitted.dense.scales)
+    scales = tuple(scale and averaged(scale, fewest) for scale in fitted.dense.scales)
     return fitted._replace(
         settings=settings._replace(members=members), tables=tables, windows=tuple(rows),
         dense=fitted.dense._replace(scales=scales),

@@ -37,9 +37,11 @@ MOST_ROWS = 2_000_000
 # Fewer moments say too little: the weights of the next smaller horizon are used.
 FEWEST = 100
 # Moments that decide which members are worth their cost.
-DECIDING = 2_000
+DECIDING = 4_000
+# To decide, losses (nats, of all these moments) need not be lower than within this of the lowest.
+ROUGHLY = 0.3
 # Past windows are judged by weights that were learnt from at least this share of all moments.
-LEAST_SHARE = 0.25
+LEAST_SHARE = 0.1
 # The list by which predicted and observed hits are compared, and the windows that tempering looks at.
 LIST = 10
 FEWEST_FOR_TEMPERING = 300
@@ -274,7 +276,7 @@ def worth_keeping(
 
     def fit(names: Sequence[str], begin: Floats) -> tuple[Floats, Floats]:
         off = np.array([member in members and member not in names for member in member_of], np.bool_)
-        found = learn(examples, begin, centre, fixed=off, most_steps=5, n_threads=n_threads)
+        found = learn(examples, begin, centre, fixed=off, most_steps=5, enough=ROUGHLY, n_threads=n_threads)
         return found.w, losses(examples, found.w, n_threads)
 
     w, full = fit(kept, start)

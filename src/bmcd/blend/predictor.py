@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from typing import Any
 
 import numba
@@ -216,10 +217,10 @@ class BlendPredictor(Answers):
         w, z = rule.at(float(horizon)), rule.layout.z(n_running(sequence, histories, fit.tables.known))
         n_extra = len(fit.dense.names) * len(fit.dense.items)
         block = min(BLOCK, max(1, DENSE_NUMBERS // n_extra)) if n_extra else BLOCK
-        with (
-            counting(options.progress, "users", n) as show,
-            ThreadPoolExecutor(thread_count(options.n_threads)) as pool,
-        ):
+        with counting(options.progress, "users", n) as show, ExitStack() as stack:
+            threads, work = thread_count(options.n_threads), map
+            if threads > 1 and n > PIECE:  # a thread takes longer to start than one user to answer
+                work = stack.enter_context(ThreadPoolExecutor(threads)).map  # type: ignore[assignment]
             for begin in range(0, n, block):
                 end = min(begin + block, n)
                 some = people_of(people, sequence, histories[begin:end]) if fit.dense.models else None
@@ -238,7 +239,7 @@ class BlendPredictor(Answers):
                         every[part] if len(every) else every, not fit.settings.ordered,
                     )  # fmt: skip
 
-                list(pool.map(piece, range(0, end - begin, PIECE)))
+                list(work(piece, range(0, end - begin, PIECE)))
                 show(end)
         return out_item, out_probability, out_outside
 

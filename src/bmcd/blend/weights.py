@@ -125,12 +125,16 @@ def _scores(x, first, last, cells, mult, w, n_cells, scores, m):
 
 
 @numba.njit(cache=True, nogil=True, fastmath=REORDER)
-def _add_square(row, n, c, into):
-    """Add c times the outer product of a row to the lower triangle."""
-    for f in range(n):
-        a = c * row[f]
+def _squares(columns, weights, n, size, weighted, into):
+    """Write the sum over the first n columns x of weights x x' into the lower triangle."""
+    for f in range(size):
+        for i in range(n):
+            weighted[i] = weights[i] * columns[f, i]
         for h in range(f + 1):
-            into[f, h] += a * row[h]
+            value = 0.0
+            for i in range(n):
+                value += weighted[i] * columns[h, i]
+            into[f, h] = value
 
 
 @numba.njit(cache=True, nogil=True)
@@ -150,9 +154,12 @@ def loss_of(
         most = max(most, start[e + 1] - start[e])
     most += n_cells
     scores, m, rates, stays = np.empty(most), np.empty(most), np.empty(most), np.empty(most)
-    y, da, db = np.empty(most), np.empty(most), np.empty(most)
-    of, mean, jac = np.empty(size), np.empty(size), np.empty(size)
-    square = np.zeros((size, size))
+    y, da, db = np.empty(most), np.empty(most), np.empty(most + 1)
+    of, mean = np.empty(size), np.empty(size)
+    square, weighted = np.zeros((size, size)), np.empty(most + 1)
+    jac = np.empty(
+        (size, most + 1 if second else 0)
+    )  # how each log rate times t changes with each feature's weight
     for e in range(first, last):
         for f in range(size):
             value = 0.0
@@ -233,23 +240,26 @@ def loss_of(
             continue
         for f in range(size):
             mean[f] /= slope
-        square[:] = 0.0
+        n_kept = 0
         for i in range(n):
             if m[i] <= 0.0:
                 continue
-            if i < n_rows:
-                for f in range(n_features):
-                    jac[f] = x[a + i, f] - mean[f]
-            else:
-                for f in range(n_features):
-                    jac[f] = (cells[block[e], i - n_rows, f] if f < n_dense else 0.0) - mean[f]
-            jac[n_features], jac[n_features + 1] = -mean[n_features], -mean[n_features + 1]
-            _add_square(jac, size, db[i], square)
+            for f in range(n_features):
+                if i < n_rows:
+                    jac[f, n_kept] = x[a + i, f] - mean[f]
+                else:
+                    jac[f, n_kept] = (cells[block[e], i - n_rows, f] if f < n_dense else 0.0) - mean[f]
+            jac[n_features, n_kept], jac[n_features + 1, n_kept] = -mean[n_features], -mean[n_features + 1]
+            db[n_kept] = db[i]
+            n_kept += 1
         if r_outside > 0.0:
             for f in range(n_features):
-                jac[f] = -mean[f]
-            jac[n_features], jac[n_features + 1] = 1.0 - mean[n_features], outside[e] - mean[n_features + 1]
-            _add_square(jac, size, u0 - ratio * u0, square)
+                jac[f, n_kept] = -mean[f]
+            jac[n_features, n_kept] = 1.0 - mean[n_features]
+            jac[n_features + 1, n_kept] = outside[e] - mean[n_features + 1]
+            db[n_kept] = u0 - ratio * u0
+            n_kept += 1
+        _squares(jac, db, n_kept, size, weighted, square)
         for f in range(size):
             for h in range(f + 1):
                 for q in range(n_z):
@@ -317,12 +327,14 @@ def learn(
     precision: Floats | None = None,
     fixed: NDArray[np.bool_] | None = None,
     most_steps: int = MOST_STEPS,
+    enough: float = ENOUGH,
     errors: bool = False,
     n_threads: int | None = None,
 ) -> Weights:
     """Return the weights with the smallest loss, from ``start`` on, drawn a little to ``centre``.
 
     The weights of features marked ``fixed`` are 0. ``precision`` says how strongly each is drawn; see `prior_of`.
+    Learning ends when a step is expected to lower the loss by less than ``enough``.
     """
     loss = _Loss(examples, n_threads)
     n_features, n_z = loss.shape
@@ -337,7 +349,7 @@ def learn(
         slope = (gradient + (prior * (w - centre)).ravel())[free]
         curve = hessian[np.ix_(free, free)] + np.diag(prior.ravel()[free])
         step, gain = _step(curve, slope)
-        if gain < ENOUGH:
+        if gain < enough:
             break
         length = 1.0
         while length > 1e-4:
@@ -349,7 +361,7 @@ def learn(
             length /= 2
         else:
             break
-        done, w = value - new < ENOUGH, following
+        done, w = value - new < enough, following
         value, gradient, hessian = loss(w, True)
         value += float((prior * (w - centre) ** 2).sum()) / 2
         if done:

@@ -36,6 +36,9 @@ def evaluate(
         float,
         typer.Option(min=0.0, max=0.9999, help="How sure that must be for other users; 0: only for these."),
     ] = 0.95,
+    finite_sample: Annotated[
+        bool, typer.Option("--finite-sample", help="Of --hit-rate: use a bound that holds for any number of users.")
+    ] = False,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Write the measures to a .csv, .parquet or .json file.")
     ] = None,
@@ -61,6 +64,7 @@ def evaluate(
     cutoff = None
     if hit_rate is not None:
         how: dict[str, Any] = {"confidence": confidence or None, "n_threads": threads}
+        how["finite_sample"] = finite_sample
         cutoff = fitted.choose_cutoff(truth, hit_rate, k, horizon=horizon, **how)
     table = found.to_frame(level=0.95)
     if target is not None:

@@ -24,7 +24,6 @@ from bmcd.cli.fitted import (
     set_aside,
     tell_fitted,
 )
-from bmcd.cli.growing import latest
 from bmcd.cli.log_files import (
     DATA,
     USUAL,
@@ -281,6 +280,8 @@ def fit(
     earlier = None if before is None else _loaded(before, model)
     data = _read(clicks, layout, titles, **own, title_item=title_item_column, text_ids=text_ids)
     if last is not None or isinstance(earlier, bmcd.Blend):
+        from bmcd.cli.growing import latest
+
         data = latest(data, clicks, last, earlier, before)
     data = narrowed(data, most_clicked, at_least)
     if no_clicks:  # the order in which items were first clicked begins with the clicks of the first user

@@ -18,6 +18,7 @@ class SimulatedModel(StrEnum):
 
     bmcd = "bmcd"
     tastes = "tastes"
+    sessions = "sessions"
     log = "log"
 
 

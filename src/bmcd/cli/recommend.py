@@ -172,9 +172,8 @@ def recommend(
 
 def _noted(frame: Any, reports: list[dict[str, Any]]) -> Any:
     """Return the frame, and keep what rules did to its lists."""
-    if found := getattr(frame, "attrs", {}).get("rules"):
+    if found := getattr(frame, "attrs", {}).pop("rules", None):
         reports.append(found)
-        frame.attrs = {}
     return frame
 
 
@@ -193,8 +192,8 @@ def _say_price(reports: list[dict[str, Any]]) -> None:
         return
     share = f" ({found['price'] / found['plain']:.2%})" if found["plain"] else ""
     say(
-        f"Rules: {found['n_groups']:.2f} groups in a list; price {found['price']:,.2f} of {found['plain']:,.2f} expected "
-        f"hits{share}, {found['n_changed']:,} of {found['n_users']:,} lists changed."
+        f"Rules: {found['n_groups']:.2f} groups in a list; price {found['price']:,.2f} of {found['plain']:,.2f} "
+        f"expected hits{share}, {found['n_changed']:,} of {found['n_users']:,} lists changed."
     )
     if found["n_unkept"]:
         say(f"{found['n_unkept']:,} users have too few items left to keep the rules: kept as far as possible.")

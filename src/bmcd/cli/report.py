@@ -42,7 +42,9 @@ def report(
     rivals: Annotated[bool, typer.Option(help="Compare with other methods, untuned.")] = True,
     items: Annotated[
         Path | None,
-        typer.Option(help="Links and pictures of items: a file with the columns item, link, image; see the docs."),
+        typer.Option(
+            help="Groups, links and pictures of items: a file with the columns item, section, link, image."
+        ),
     ] = None,
     popular: Annotated[
         int | None, typer.Option(min=1, help="How many items are popular, not rare; by default a fifth.")

@@ -19,6 +19,13 @@ if TYPE_CHECKING:
 PAPER_ITEMS = 50
 # Users whose clicks are in memory as a frame at a time.
 CHUNK = 50_000
+# The options that each model takes, besides users, items and seed.
+TAKES = {
+    SimulatedModel.bmcd: ("clusters", "alpha", "mean_clicks", "truth"),
+    SimulatedModel.tastes: ("tastes", "alpha", "mean_clicks", "truth"),
+    SimulatedModel.sessions: ("days", "mean_clicks", "follow", "repeats", "drift"),
+    SimulatedModel.log: ("days", "mean_clicks"),
+}
 
 
 def simulate(
@@ -30,8 +37,8 @@ def simulate(
     model: Annotated[
         SimulatedModel,
         typer.Option(
-            help="bmcd: one cluster per user, as in the paper's study; tastes: several tastes; log: a large log "
-            "with times, sessions, repeated clicks, and items that come and go."
+            help="bmcd: one cluster per user, as in the paper's study; tastes: several tastes; sessions: clicks in "
+            "order, with times; log: a large log with times and items that come and go."
         ),
     ] = SimulatedModel.bmcd,
     tastes: Annotated[
@@ -56,10 +63,30 @@ def simulate(
     ] = None,
     mean_clicks: Annotated[
         float | None,
-        typer.Option(help="Mean number of clicks of a user, about. By default 5; tastes: 10; log: 20."),
+        typer.Option(
+            help="Mean number of clicks of a user, about. By default 5; tastes: 10; log: 20; of a session: 6."
+        ),
     ] = None,
     days: Annotated[
-        int | None, typer.Option(min=1, help="How many days the log covers (--model log). By default 30.")
+        int | None, typer.Option(min=1, help="How many days. By default 7 (--model sessions) or 30 (--model log).")
+    ] = None,
+    follow: Annotated[
+        float | None,
+        typer.Option(
+            min=0.0,
+            max=1.0,
+            help="Share of clicks that follow the click before (--model sessions). By default 0.5.",
+        ),
+    ] = None,
+    repeats: Annotated[
+        float | None,
+        typer.Option(min=0.0, max=1.0, help="Share of repeated clicks (--model sessions). By default 0."),
+    ] = None,
+    drift: Annotated[
+        float | None,
+        typer.Option(
+            min=0.0, help="How much log popularity changes from day to day (--model sessions). By default 0.3."
+        ),
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same clicks.")] = 0,
     truth: Annotated[
@@ -72,16 +99,25 @@ def simulate(
 
     As in the paper's study each user has a ranking of all items, drawn around the consensus of a cluster, and
     clicks the best of it. With --model tastes a user has several tastes, and there may be millions of users. With
-    --model log there are times, sessions and items that come and go; memory does not grow with the clicks.
+    --model sessions clicks have times: a click follows from the one before it, or repeats an earlier one, or goes
+    to what is popular on that day. With --model log the log may be of any size: it is written hour by hour.
     """
-    if model is SimulatedModel.bmcd and tastes is not None:
-        raise typer.BadParameter("--tastes is for --model tastes.")
-    if model is SimulatedModel.tastes and clusters is not None:
-        raise typer.BadParameter("--clusters is for --model bmcd; --model tastes has --tastes.")
-    if model is SimulatedModel.log and (named := [clusters, tastes, alpha, truth]) != [None] * len(named):
-        raise typer.BadParameter("--clusters, --tastes, --alpha and --truth are not for --model log.")
-    if model is not SimulatedModel.log and days is not None:
-        raise typer.BadParameter("--days is for --model log.")
+    given = {
+        "tastes": tastes, "clusters": clusters, "alpha": alpha, "truth": truth, "days": days, "follow": follow,
+        "repeats": repeats, "drift": drift, "mean_clicks": mean_clicks,
+    }  # fmt: skip
+    if wrong := [name for name, value in given.items() if value is not None and name not in TAKES[model]]:
+        raise typer.BadParameter(f"--model {model.value} does not take --{', --'.join(wrong)}.")
+    options: dict[str, Any] = {
+        name: given[name]
+        for name in ("alpha", "mean_clicks", "follow", "repeats", "drift")
+        if given[name] is not None
+    }
+    if model is SimulatedModel.sessions:
+        _simulate_sessions(
+            users, items, options | ({} if days is None else {"n_days": days}), seed, output, as_json
+        )
+        return
     target = check_output(output, TABLES)
     true_target = None if truth is None else check_output(truth, TABLES, but_not=[output])
     import bmcd
@@ -96,8 +132,6 @@ def simulate(
             say(f"Simulated {n_clicks:,} clicks in {n_days} days, seed {seed}: {output}")
             say(f"Next:   bmcd fit {output} -o model.bmcd --refresh 1h --last 72h")
         return
-    given = {"alpha": alpha, "mean_clicks": mean_clicks}
-    options: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     found: Simulation | TasteSimulation
     if model is SimulatedModel.tastes:
         what, options["n_tastes"] = "tastes", 40 if tastes is None else tastes
@@ -133,6 +167,26 @@ def simulate(
         say(f"Truth:  {truth} ({of}; 1 is best)")
     if target.suffix.lower() != ".json":
         say(f"Next:   bmcd fit {output} -o model.bmcd{next_step}")
+
+
+def _simulate_sessions(
+    users: int, items: int, options: dict[str, Any], seed: int, output: Path, as_json: bool
+) -> None:
+    """Write clicks with times."""
+    target = check_output(output, TABLES)
+    import bmcd
+
+    found = bmcd.simulate_sessions(users, items, seed=seed, **options)
+    _write_clicks(found.clicks, target)
+    if as_json:
+        sizes = {"n_users": users, "n_items": items, "n_clicks": found.clicks.n_clicks}
+        print_json({"clicks": output, **sizes, **options, "seed": seed})
+        return
+    say(f"Simulated sessions in order, seed {seed}:", style="bold")
+    say(found.clicks.summary())
+    say(f"\nClicks: {output}")
+    if target.suffix.lower() != ".json":
+        say(f"Next:   bmcd fit {output} -o model.bmcd")
 
 
 def _write_clicks(clicks: Clicks, target: Path) -> None:

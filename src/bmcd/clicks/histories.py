@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from bmcd.clicks.frames import column_names
-from bmcd.clicks.ids import objects, places_of
+from bmcd.clicks.ids import objects
 from bmcd.clicks.log import Clicks
 from bmcd.clicks.sequences import owners
 from bmcd.errors import InputError, InputTypeError, Message, Option, UnknownIdError
@@ -37,7 +37,7 @@ def clicks_of_histories(histories: Any, known: Clicks, unknown: str = "error") -
         if given.items is known.items or np.array_equal(given.items, known.items):
             code = np.arange(-1, known.n_items, dtype=np.int32)  # code[0] is that of -1
         else:
-            place = places_of(known.items)
+            place = known.item_places
             code = np.array([-1, *(place.get(item, -1) for item in given.items.tolist())], np.int32)
             clicked = np.flatnonzero(np.bincount(given.sequence[given.sequence >= 0], minlength=given.n_items))
             _refuse_unknown([given.items[i] for i in clicked if code[i + 1] < 0], known, unknown)
@@ -48,7 +48,7 @@ def clicks_of_histories(histories: Any, known: Clicks, unknown: str = "error") -
         own |= {"users": given.users, "library": given.library}
     else:
         users, lists = _users_and_lists(histories)
-        place = places_of(known.items)
+        place = known.item_places
         items = [item for one in lists for item in one]
         _refuse_unknown(list(dict.fromkeys(item for item in items if item not in place)), known, unknown)
         sequence = np.array([place.get(item, -1) for item in items], np.int32)

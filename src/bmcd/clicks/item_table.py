@@ -112,7 +112,7 @@ class ItemTable:
 
     def take(self, items: NDArray[Any]) -> ItemTable:
         """Return the table of some items, given by their columns, in that order."""
-        own = {name: None if (v := getattr(self, name)) is None else v[items] for name in ARRAYS}
+        own: dict[str, Any] = {name: None if (v := getattr(self, name)) is None else v[items] for name in ARRAYS}
         groups = {name: one.take(items) for name, one in self.groups.items()}
         numbers = {name: one[items] for name, one in self.numbers.items()}
         return replace(self, n_items=len(items), groups=groups, numbers=numbers, **own)
@@ -219,12 +219,12 @@ def make_item_table(
 
     titles = {own[column]: text for column, text in enumerate(first(which.title) or ()) if text}
     refused, addresses = 0, dict[str, Any]()
-    for what, name in (("links", which.link), ("pictures", which.picture)):
-        if name is None:
+    for what, column_of in (("links", which.link), ("pictures", which.picture)):
+        if column_of is None:
             continue
         found = objects([""] * len(own))
         for row in known.tolist():
-            address = _text(columns[name][row])
+            address = _text(columns[column_of][row])
             if address and not found[rows[row]]:
                 if is_safe(address):
                     found[rows[row]] = address
@@ -292,7 +292,8 @@ def allowed_items(
     Every column of `only` must hold: an item must be in one of the groups named. What is in one of the groups of
     `never` is left out. A column of numbers takes two of them, the least and the largest, None for no bound.
 
-    >>> table = ItemTable(3, {"section": ItemGroups.of([["news"], ["sports"], []])}, {"price": np.array([1.0, 5, 9])})
+    >>> sections = ItemGroups.of([["news"], ["sports"], []])
+    >>> table = ItemTable(3, {"section": sections}, {"price": np.array([1.0, 5, 9])})
     >>> allowed_items(np.arange(3), table, only={"price": [2, None]}, never={"section": "sports"}).tolist()
     [False, False, True]
     """
@@ -332,15 +333,17 @@ def _matching(table: ItemTable, name: str, values: Any, argument: str) -> Bools:
     """Return which items a column of a filter is about."""
     if name in table.numbers:
         several = values if isinstance(values, list | tuple) else None
-        ends = [None, None]
         if several is None or len(several) != 2 or not all(_is_end(end) for end in several):
             raise InputError(
                 f"{argument}: {name!r} is a column of numbers, so give the least and the largest, such as "
                 f"[10, 20] or [None, 20], not {shown(values)}."
             )
-        ends = [-math.inf if several[0] is None else several[0], math.inf if several[1] is None else several[1]]
+        low, high = (
+            -math.inf if several[0] is None else several[0],
+            math.inf if several[1] is None else several[1],
+        )
         with np.errstate(invalid="ignore"):
-            return np.asarray((table.numbers[name] >= ends[0]) & (table.numbers[name] <= ends[1]), np.bool_)
+            return np.asarray((table.numbers[name] >= low) & (table.numbers[name] <= high), np.bool_)
     if name not in table.groups:
         have = [*table.groups, *table.numbers]
         close = difflib.get_close_matches(str(name), have, 1)

@@ -15,7 +15,7 @@ from scipy import sparse
 
 from bmcd.clicks import adding, splitting
 from bmcd.clicks.frames import Library, column_names, columns, library_of
-from bmcd.clicks.ids import Coded, Missing, distinct, positions
+from bmcd.clicks.ids import Coded, Missing, distinct, places_of, positions
 from bmcd.clicks.item_table import ItemTable, make_item_table
 from bmcd.clicks.rows import Rows, complete, rows_of_frame
 from bmcd.clicks.sequences import (
@@ -263,6 +263,14 @@ class Clicks:
     def matrix(self) -> sparse.csr_array[Any]:
         """The distinct clicks, users x items: CSR, bool, sorted."""
         return self.distinct.matrix
+
+    @property
+    def item_places(self) -> dict[Any, int]:
+        """Where each item stands among `items`; made once, because histories are looked up for every answer."""
+        if "item places" not in self._cache:
+            self._cache["item places"] = places_of(self.items)
+        found: dict[Any, int] = self._cache["item places"]
+        return found
 
     @property
     def has_clock(self) -> bool:

@@ -3,6 +3,7 @@
 from bmcd.evaluation.backtest import Backtest, backtest
 from bmcd.evaluation.calibration import Calibration
 from bmcd.evaluation.compare import Comparison, compare
+from bmcd.evaluation.diversify import Diversity, diversify
 from bmcd.evaluation.evaluate import Evaluation, ItemCounts, evaluate
 from bmcd.evaluation.intervals import Interval, PairedDifference, paired_difference
 from bmcd.prediction.cutoffs import cutoff_for, cutoff_table, sure_cutoff_for
@@ -11,6 +12,7 @@ __all__ = [
     "Backtest",
     "Calibration",
     "Comparison",
+    "Diversity",
     "Evaluation",
     "Interval",
     "ItemCounts",
@@ -19,6 +21,7 @@ __all__ = [
     "compare",
     "cutoff_for",
     "cutoff_table",
+    "diversify",
     "evaluate",
     "paired_difference",
     "sure_cutoff_for",

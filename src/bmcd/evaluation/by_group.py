@@ -145,7 +145,8 @@ def miscalibration(
     p is the distribution of groups over a user's clicks, and q that over the list, mixed with a little of p.
     """
     rows = sparse.csr_array((np.ones(len(lists.user)), (lists.user, lists.item)), shape=(n_users, len(share)))
-    p, q = clicked.astype(np.float64) @ share[:, :-1], rows @ share[:, :-1]
+    p: Floats = np.asarray(clicked.astype(np.float64) @ share[:, :-1])
+    q: Floats = np.asarray(rows @ share[:, :-1])
     of_clicks, of_list = p.sum(axis=1), q.sum(axis=1)
     counts = (of_clicks > 0) & (of_list > 0)
     p = p / np.maximum(of_clicks, 1e-300)[:, None]
@@ -170,7 +171,8 @@ def personalisation(lists: RankedLists, n_users: int) -> float:
 
     1: no two users share an item; 0: all have the same list. NaN for a single user.
 
-    >>> personalisation(RankedLists(np.array([0, 0, 1, 1]), np.array([4, 5, 5, 6]), np.array([1, 2, 1, 2]), None), 2)
+    >>> lists = RankedLists(np.array([0, 0, 1, 1]), np.array([4, 5, 5, 6]), np.array([1, 2, 1, 2]), None)
+    >>> personalisation(lists, 2)
     0.5
     """
     length = list_lengths(lists, n_users)

@@ -17,6 +17,7 @@ from bmcd.prediction.bounds import betting_p_value, lower_bound, qualified
 from bmcd.prediction.rules import ListRules, groups_in_lists, read_rules, ruled_lists
 from bmcd.prediction.top_k import Lists, check_horizon, check_k
 from bmcd.prediction.truth import Truth, read_truth, was_clicked
+from bmcd.system.estimator import clone
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -279,6 +280,7 @@ def _tested(
         if mask is None and key in kept:
             return kept[key]
         rows = scored[users]
+        lists: Lists
         if people is None:
             lists = model.lists(size, model.clicks_.users[rows].tolist(), mask, **options)
         else:
@@ -315,17 +317,17 @@ def _chosen(
     good = set(qualified(len(p_values), p_values.__getitem__, [0], confidence))
     settings = tuple(
         Setting(
-            one, float(found.hit_share[s].mean()), float(found.groups[s].mean()), found.coverage[s], found.expected[s],
-            p_values[s], s in good,
+            one, float(found.hit_share[s].mean()), float(found.groups[s].mean()), found.coverage[s],
+            found.expected[s], p_values[s], s in good,
         )
         for s, one in enumerate(found.settings)
     )  # fmt: skip
     if not good:
         low = lower_bound(found.hit_share[0], confidence, seed)
         raise InputError(
-            f"no setting keeps a hit rate of {wanted:g} with {confidence:.0%} confidence: already the least diverse "
-            f"lists ({settings[0].rules}) have {settings[0].hit_rate:.4f} for these {n_users:,} users and, to be "
-            f"sure, at least {low:.4f} for others. Ask for less, or give more test users."
+            f"no setting keeps a hit rate of {wanted:g} with {confidence:.0%} confidence: already the least "
+            f"diverse lists ({settings[0].rules}) have {settings[0].hit_rate:.4f} for these {n_users:,} users and, "
+            f"to be sure, at least {low:.4f} for others. Ask for less, or give more test users."
         )
     best = max(good, key=lambda s: (getattr(settings[s], measure), settings[s].hit_rate))
     low = lower_bound(found.hit_share[best], confidence, seed)
@@ -340,8 +342,6 @@ def _backtest(
     wanted: float, confidence: float, measure: Measure, seed: int, n_threads: int | None,
 ) -> tuple[Trial, ...]:  # fmt: skip
     """Choose in every window but the last, use in the next one, and look whether the hit rate held."""
-    from sklearn.base import clone
-
     if not log.has_clock and log.order is None:
         raise InputError("a back-test needs a log in order. Read it with time_column=, or order='rows'.")
     if log.items_table is None:
@@ -349,7 +349,7 @@ def _backtest(
     trials: list[Trial] = []
     before: tuple[str, ListRules | None] | None = None
     for one in windows_of(log, cuts, window, horizon, "moment", seed, bool(getattr(model, "repeats", False))):
-        fresh = clone(model, safe=False)
+        fresh = clone(model)
         own = {name: value for name, value in (("seed", seed), ("progress", False)) if takes(fresh.fit, name)}
         fitted = fresh.fit(one.train, **own)
         found = _tested(fitted, one.test, one.histories, k, horizon, settings, n_threads)

@@ -247,7 +247,7 @@ class Evaluation:
         return texts
 
     def value(self, measure: str) -> float:
-        """Return one measure; NaN for one of calibration without probabilities, or of groups without an item table."""
+        """Return one measure; NaN where there are no probabilities, or no item table, that it needs."""
         if measure in by_group.MEASURES:
             first = next(iter(self.by_group.values()), None)
             return math.nan if first is None else float(getattr(first, measure))
@@ -256,7 +256,7 @@ class Evaluation:
         return math.nan if self.calibration is None else float(getattr(self.calibration, measure))
 
     def _values(self) -> dict[str, float]:
-        names = MEASURES if self.calibration is None else (*MEASURES, *CALIBRATION_MEASURES)
+        names: tuple[str, ...] = MEASURES if self.calibration is None else (*MEASURES, *CALIBRATION_MEASURES)
         names += GROUP_MEASURES if self.by_group else ()
         return {name: self.value(name) for name in names}
 

@@ -4,8 +4,8 @@ Every user sends out one unit for each recommendation due, along an arc to an it
 many units as its floor asks for, and passes on to the sink what is shown above the floor, up to the cap. Where
 min_coverage asks for a number of different items, the first unit of each item without a floor may pass through a
 node that keeps that number: so the choice of the items is part of the optimum. With limits of groups, items pass
-on to their group, and the group to the sink, which keeps floors and caps in the same way. All capacities are whole numbers,
-and so is the cheapest flow.
+on to their group, and the group to the sink, which keeps floors and caps in the same way. All capacities are whole
+numbers, and so is the cheapest flow.
 """
 
 from __future__ import annotations

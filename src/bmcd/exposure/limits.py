@@ -124,8 +124,8 @@ def with_groups(
     if (several := np.flatnonzero(lengths > 1)).size:
         item = int(several[0])
         raise InputError(
-            f"limits of groups need items with one {name} at most, but {several.size:,} items have several, such as "
-            f"item {shown(clicks.items[item])}: {listed(list(groups.of_item(item)))}."
+            f"limits of groups need items with one {name} at most, but {several.size:,} items have several, such "
+            f"as item {shown(clicks.items[item])}: {listed(list(groups.of_item(item)))}."
         )
     of_item = np.full(clicks.n_items, -1, np.int64)
     of_item[lengths == 1] = groups.numbers

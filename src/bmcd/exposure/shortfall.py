@@ -117,8 +117,8 @@ def _groups(problem: FlowProblem, groups: GroupLimits) -> ExposureError:
     if (bad := np.flatnonzero(groups.low > possible)).size:
         g = int(bad[0])
         return ExposureError(
-            f"{shown(groups.names[g])} should have {groups.low[g]:,} recommendations, but at most {possible[g]:,} of "
-            f"the places in users' lists can go to it: {groups.low[g] - possible[g]:,} too few. Lower "
+            f"{shown(groups.names[g])} should have {groups.low[g]:,} recommendations, but at most {possible[g]:,} "
+            f"of the places in users' lists can go to it: {groups.low[g] - possible[g]:,} too few. Lower "
             "min_group_exposure.",
             [groups.names[g]],
             int(groups.low[g] - possible[g]),

@@ -100,7 +100,7 @@ def _of_best(
     model: ProbabilityModel, k: int, clicks: Clicks, options: dict[str, Any], size: int,
     lacking: Callable[[Clicks, NDArray[np.int64]], Bools] | None,
 ) -> Weights:  # fmt: skip
-    """Return the weights of the best items of each user, and of the best of those that lack users for their floors."""
+    """Return the weights of the best items of each user, and of the best of those that lack users."""
     lists = model.lists(max(size, k), horizon=k, **options)
     for _ in range(ROUNDS if lacking is not None else 0):
         assert lacking is not None
@@ -116,8 +116,9 @@ def _of_model(model: ProbabilityModel, k: int, clicks: Clicks, options: dict[str
     if (size := clicks.n_users * clicks.n_items) > MOST_PAIRS:
         shape = f"all {clicks.n_users:,} users for all {clicks.n_items:,} items"
         raise InputError(
-            f"rerank with candidates=None needs the probabilities of {shape}, which take {size * 8 / 2**30:.1f} GiB "
-            "several times. Leave candidates out, which takes the best 100 items of each user."
+            f"rerank with candidates=None needs the probabilities of {shape}, which take "
+            f"{size * 8 / 2**30:.1f} GiB several times. Leave candidates out, which takes the best 100 items "
+            "of each user."
         )
     blocks = [predictions for _, predictions in model.prediction_blocks(k, **options)]
     probability, mcse, tie_breaker = (np.concatenate(arrays) for arrays in zip(*blocks, strict=True))

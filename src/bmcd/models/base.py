@@ -20,7 +20,7 @@ from bmcd.models.persistence import Packed, save
 from bmcd.models.remarks import warn_if_few_are_left
 from bmcd.prediction.answers import Answers, MaxDraws, Options, Predictions
 from bmcd.prediction.cutoffs import cutoff_for, cutoff_table, sure_cutoff_for
-from bmcd.prediction.rules import Rules, RulesReport, read_rules, ruled_lists, with_report
+from bmcd.prediction.rules import Rules, RulesReport, read_rules, ruled_lists
 from bmcd.prediction.top_k import Frame, Lists, check_horizon, check_k, recommendation_frame
 from bmcd.prediction.truth import read_truth, was_clicked
 from bmcd.sampling.diagnostics import SHORT, Verdict
@@ -112,11 +112,11 @@ class ProbabilityModel(BaseEstimator, ABC):
         rows = self._answers.rows(users)
         allowed = self.allowed(items, only, never)
         if rules is None:
-            lists, report = self._lists(k, horizon, users, allowed, options), None
+            lists = self._lists(k, horizon, users, allowed, options)
         else:
-            lists, report = self._ruled(clicks, rows, k, horizon, allowed, rules, options)
+            lists, _ = self._ruled(clicks, rows, k, horizon, allowed, rules, options)
         warn_if_few_are_left(self._n_clicked(clicks)[rows], clicks.n_items, k, horizon)
-        return _framed(clicks.users[rows], lists, clicks, least, report)
+        return recommendation_frame(clicks.users[rows], lists, clicks, column="probability", at_least=least)
 
     def recommend_for(
         self,
@@ -227,10 +227,11 @@ class ProbabilityModel(BaseEstimator, ABC):
     ) -> Frame:
         """Return the k items that a click on this item says most about: "who clicked this goes on to".
 
-        A frame with the columns item, title (if there are any), rank, probability (of being the very next click of a
-        visitor who has clicked only this item), lift (that over the probability for a visitor who has clicked nothing
-        yet), and gain, probability x log(lift), by which they are ranked: it favours neither popular nor rare items.
-        Only items with a lift above 1 are similar, so there may be fewer than k. ``items``, ``only`` and ``never`` are those of `recommend`.
+        A frame with the columns item, title (if there are any), rank, probability (of being the very next click of
+        a visitor who has clicked only this item), lift (that over the probability for a visitor who has clicked
+        nothing yet), and gain, probability x log(lift), by which they are ranked: it favours neither popular nor
+        rare items. Only items with a lift above 1 are similar, so there may be fewer than k. ``items``, ``only``
+        and ``never`` are those of `recommend`.
 
         >>> import bmcd
         >>> model = bmcd.BMCD(2).fit(bmcd.simulate(n_users=100, seed=1).clicks, draws=10, warmup=10, chains=2)
@@ -385,9 +386,9 @@ class ProbabilityModel(BaseEstimator, ABC):
         """Return the smallest `min_probability` with which what is kept has at least the wanted hit rate.
 
         It does so with this confidence for other users like those of ``test``, although it is chosen on these: see
-        `bmcd.prediction.cutoffs.sure_cutoff_for`. By default that rests on a bootstrap over users, with ``finite_sample``
-        on a bound that holds for any number of them. With confidence None the hit rate is only that on these data, and
-        a little lower on others. If no cut-off will do, an error says what can be promised.
+        `bmcd.prediction.cutoffs.sure_cutoff_for`. By default that rests on a bootstrap over users, with
+        ``finite_sample`` on a bound that holds for any number of them. With confidence None the hit rate is only
+        that on these data, and a little lower on others. If no cut-off will do, an error says what can be promised.
         """
         probability, hit, user = self._hits(test, k, horizon, options)
         if confidence is None:
@@ -495,11 +496,11 @@ class ProbabilityModel(BaseEstimator, ABC):
     ) -> Frame:  # fmt: skip
         """Return recommendations for people it was not fitted to."""
         if rules is None:
-            lists, report = self._answers.lists(people, None, k, allowed, options, horizon), None
+            lists = self._answers.lists(people, None, k, allowed, options, horizon)
         else:
-            lists, report = self._ruled(people, None, k, horizon, allowed, rules, options)
+            lists, _ = self._ruled(people, None, k, horizon, allowed, rules, options)
         warn_if_few_are_left(self._n_clicked(people), people.n_items, k, horizon, stacklevel=4)
-        return _framed(people.users, lists, people, least, report)
+        return recommendation_frame(people.users, lists, people, column="probability", at_least=least)
 
     def _ruled(
         self, people: Clicks, rows: NDArray[np.int64] | None, k: int, horizon: int,
@@ -538,14 +539,6 @@ class ProbabilityModel(BaseEstimator, ABC):
         rows, places = np.nonzero((lists.items >= 0) & truth.scored[user][:, None])
         hit = was_clicked(truth.matrix, user[rows], lists.items[rows, places])
         return lists.values["probability"][rows, places], hit, user[rows]
-
-
-def _framed(
-    users: NDArray[Any], lists: Lists, clicks: Clicks, least: float | None, report: RulesReport | None
-) -> Frame:
-    """Return recommendations as a frame, with what rules did, if there were any."""
-    frame = recommendation_frame(users, lists, clicks, column="probability", at_least=least)
-    return frame if report is None else with_report(frame, report)
 
 
 def _check_probability(value: float | None) -> float | None:

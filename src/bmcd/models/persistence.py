@@ -161,7 +161,8 @@ def pack_clicks(clicks: Clicks) -> Packed:
     table, own = pack_item_table(clicks.items_table)
     arrays |= own
     about = {
-        "items_table": table, "n_users": clicks.n_users, "n_items": clicks.n_items, "ids": kinds, "order": clicks.order,
+        "items_table": table, "n_users": clicks.n_users,
+        "n_items": clicks.n_items, "ids": kinds, "order": clicks.order,
         "has_clock": clicks.has_clock, "session_gap": int(clicks.session_gap), "history": list(clicks.history),
         "library": clicks.library, "split": clicks.split,
         **{name: int(getattr(clicks, name)) for name in ("n_repeated", "n_dropped", "n_new_users")},

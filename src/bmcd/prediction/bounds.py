@@ -1,11 +1,11 @@
 """Bounds that hold for finite samples of users: betting on a mean, and settings tested one after the other.
 
 A setting, such as a cut-off or a list rule, is chosen on the same users whose hits it is tested on. Learn then Test
-(Angelopoulos, Bates, Candès, Jordan and Lei 2021, arXiv:2110.01052) makes of each setting a hypothesis, "its mean is
-below the wanted one", and keeps those that are rejected. Tested in an order that is fixed beforehand, from the safest
-setting on and only until the first that is not rejected, all are tested at the full level. The p-values come from
-betting (Waudby-Smith and Ramdas 2024, JRSS B 86, 1-27): a capital that cannot be expected to grow if the hypothesis
-is true. They need nothing but users who are alike and independent, and values between 0 and 1.
+(Angelopoulos, Bates, Candès, Jordan and Lei 2021, arXiv:2110.01052) makes of each setting a hypothesis, "its mean
+is below the wanted one", and keeps those that are rejected. Tested in an order that is fixed beforehand, from the
+safest setting on and only until the first that is not rejected, all are tested at the full level. The p-values come
+from betting (Waudby-Smith and Ramdas 2024, JRSS B 86, 1-27): a capital that cannot be expected to grow if the
+hypothesis is true. They need nothing but users who are alike and independent, and values between 0 and 1.
 """
 
 # mypy: disable-error-code="no-untyped-def"

@@ -150,8 +150,8 @@ def _finite(
 ) -> float:
     """Return the smallest cut-off that is rejected as too small, by bets on what each user adds.
 
-    What a user adds to hits - hit_rate x recommendations has a mean of 0 or more where the hit rate is reached. Moved
-    and scaled it lies between 0 and 1, and its mean is then at least the hit rate.
+    What a user adds to hits - hit_rate x recommendations has a mean of 0 or more where the hit rate is reached.
+    Moved and scaled it lies between 0 and 1, and its mean is then at least the hit rate.
     """
     longest = kept.max()
 
@@ -169,8 +169,8 @@ def _finite(
     best = int(rate.argmax())
     raise InputError(
         f"no cut-off has a hit rate of {hit_rate:g} with {confidence:.0%} confidence for a finite sample of "
-        f"{len(kept):,} users: the best is {cuts[best]:.4f}, with a hit rate of {rate[best]:.4f} here. Ask for less, "
-        "or give more test clicks."
+        f"{len(kept):,} users: the best is {cuts[best]:.4f}, with a hit rate of {rate[best]:.4f} here. Ask for "
+        "less, or give more test clicks."
     )
 
 

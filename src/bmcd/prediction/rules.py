@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import numbers
 from collections.abc import Callable, Iterable, Mapping
@@ -18,7 +17,7 @@ from numpy.typing import NDArray
 import bmcd.system.compiling  # noqa: F401  (must stand before the first kernel)
 from bmcd.clicks.item_table import ItemTable, group_numbers
 from bmcd.errors import InputError, InputTypeError
-from bmcd.prediction.top_k import Frame, Lists
+from bmcd.prediction.top_k import Lists
 from bmcd.system.text import listed, shown
 
 Floats = NDArray[np.float64]
@@ -30,6 +29,8 @@ Ask = Callable[[Ints, int, Bools | None], Lists]
 # The best items of each user that rules choose from, at first: at least so many, and so many for each place in a
 # list; and users at a time.
 CANDIDATES, PER_PLACE, BLOCK = 100, 4, 20_000
+# Where a user's candidates do not suffice, each of this many groups is asked for, or else this many items.
+FEW_GROUPS, MANY = 200, 5_000
 NO_CAP = 2**31 - 1
 ROUNDING = 1e-9
 MOST_SWAPS = 100
@@ -186,7 +187,8 @@ def read_rules(rules: Rules, table: ItemTable | None, k: int, allowed: Bools) ->
     if len({name for name, _ in found}) < len(found):
         raise InputError(f"there are two sets of rules about {listed([name for name, _ in found])}. Join them.")
     names: list[str] = []
-    caps, floors, there, column = [], [], [], []
+    caps, floors, there = list[Ints](), list[Ints](), list[Bools]()
+    column: list[int] = []
     for number, (one, (name, groups)) in enumerate(zip(given, found, strict=True)):
         cap, floor = np.full(len(groups.names), NO_CAP, np.int64), np.zeros(len(groups.names), np.int64)
         if isinstance(one.at_most, Mapping):
@@ -201,11 +203,12 @@ def read_rules(rules: Rules, table: ItemTable | None, k: int, allowed: Bools) ->
         _refuse_impossible(
             one, name, groups.names, cap, floor, n_items, groups.is_single, allowed, groups.starts, k
         )
-        for parts, array in ((caps, cap), (floors, floor), (there, n_items > 0)):
-            parts.append(array)
+        caps.append(cap)
+        floors.append(floor)
+        there.append(n_items > 0)
         column += [number] * len(cap)
         names += groups.names
-    first = np.concatenate(([0], np.cumsum([len(cap) for cap in caps])))
+    first = [0, *np.cumsum([len(cap) for cap in caps]).tolist()]
     lengths = [np.diff(groups.starts) for _, groups in found]
     starts = np.concatenate(([0], np.cumsum(sum(lengths)))).astype(np.int64)
     if len(found) == 1:
@@ -268,8 +271,8 @@ def _refuse_impossible(
     if most < min(k, int(allowed.sum())):
         raise InputError(
             f"at_most allows {most} items of the {there} groups of {column!r} in a list"
-            f"{f', {without} without a group among them' if without else ''}, but a list has {k}. Raise at_most, or "
-            "lower k."
+            f"{f', {without} without a group among them' if without else ''}, but a list has {k}. Raise "
+            "at_most, or lower k."
         )
 
 
@@ -278,12 +281,11 @@ def ruled_lists(
 ) -> tuple[Lists, RulesReport]:
     """Return the best lists of k items under the rules, and what the rules did.
 
-    A user's best items by probability are candidates, and the best of single groups are added for those users whose
-    candidates do not suffice to be sure that their list is the most probable one under the rules.
+    A user's best items by probability are candidates, and more are added for those users whose candidates do not
+    suffice to be sure that their list is the most probable one under the rules.
     """
     n_items = len(rules.starts) - 1
     every = np.ones(n_items, np.bool_) if allowed is None else allowed
-    groups_of = [every & _in_group(rules, g) for g in range(len(rules.names))]
     size, found = min(max(CANDIDATES, PER_PLACE * k), n_items), []
     plain = kept = n_groups = 0.0
     n_changed = n_unkept = 0
@@ -298,9 +300,7 @@ def ruled_lists(
         cut = (lists.items[:, -1] >= 0) & (wide < int(every.sum())) if wide else np.zeros(len(users), np.bool_)
         short = np.flatnonzero(cut & (lacking > 0).any(axis=1))
         if len(short):
-            lists, places, lacking = _with_more(
-                ask, users, short, lists, places, lacking, groups_of, every, k, rules, value
-            )
+            lists, places, lacking = _with_more(ask, users, short, lists, places, lacking, every, k, rules, value)
         items = np.where(places >= 0, np.take_along_axis(lists.items, np.maximum(places, 0), axis=1), -1)
         values = {
             name: np.where(places >= 0, np.take_along_axis(of, np.maximum(places, 0), axis=1), 0.0)
@@ -310,21 +310,30 @@ def ruled_lists(
         n_changed += int((np.sort(items, axis=1) != before[:, : items.shape[1]]).any(axis=1).sum())
         n_unkept += int((lacking[:, :3] > 0).any(axis=1).sum())
         n_groups += float(groups_in_lists(items, rules).sum())
-        found.append(Lists(items, values))
+        found.append(Lists(items, values, lists.about))
     together = Lists(
         np.concatenate([one.items for one in found]),
         {name: np.concatenate([one.values[name] for one in found]) for name in found[0].values},
+        {name: _mean_of([(one.about[name], len(one.items)) for one in found]) for name in found[0].about},
     )
     report = RulesReport(
         tuple(one.to_dict() for one in rules.given), value, plain, kept, n_users, n_changed, n_unkept,
         n_groups / max(n_users, 1), rules.is_exact,
     )  # fmt: skip
-    return together, report
+    return together._replace(about={**together.about, "rules": report.to_dict()}), report
+
+
+def _mean_of(parts: list[tuple[Any, int]]) -> Any:
+    """Return a number about several frames, such as the clicks expected outside the model: the mean over users."""
+    first, n_users = parts[0][0], sum(number for _, number in parts)
+    if len(parts) == 1 or not n_users or not isinstance(first, float):
+        return first
+    return sum(value * number for value, number in parts) / n_users
 
 
 def _with_more(
-    ask: Ask, users: Ints, short: Ints, lists: Lists, places: Ints, lacking: Ints, groups_of: list[Bools],
-    every: Bools, k: int, rules: ReadRules, value: str,
+    ask: Ask, users: Ints, short: Ints, lists: Lists, places: Ints, lacking: Ints, every: Bools, k: int,
+    rules: ReadRules, value: str,
 ) -> tuple[Lists, Ints, Ints]:  # fmt: skip
     """Choose again for the users whose candidates were too few, from more of them."""
     own = Lists(lists.items[short], {name: of[short] for name, of in lists.values.items()})
@@ -346,13 +355,15 @@ def _with_more(
     # Items that a floor forces into the list cost no certainty about the others.
     for g in np.flatnonzero(rules.floor > 0).tolist():
         in_group = _counts_of(own.items, rules, g)
-        add(np.flatnonzero(in_group < rules.floor[g]), int(rules.floor[g]), groups_of[g])
+        add(np.flatnonzero(in_group < rules.floor[g]), int(rules.floor[g]), every & _in_group(rules, g))
     _, left = choose(own.items, own.values[value], k, rules)
     rest = np.flatnonzero((left[:, 1:] > 0).any(axis=1) | ((left > 0).any(axis=1) & (not rules.is_exact)))
-    if len(rest):
-        for mask in groups_of:
-            add(rest, k, mask)
+    if len(rest) and len(rules.names) <= FEW_GROUPS:
+        for g in range(len(rules.names)):
+            add(rest, k, every & _in_group(rules, g))
         add(rest, k, every & (np.diff(rules.starts) == 0))
+    elif len(rest):
+        add(rest, min(len(every), MANY), every)
     chosen, left = choose(own.items, own.values[value], k, rules)
     wide = max(lists.items.shape[1], own.items.shape[1])
 
@@ -368,7 +379,7 @@ def _with_more(
         values[name] = widened(of, 0.0)
         values[name][short] = widened(own.values[name], 0.0)
     places[short], lacking[short] = chosen[:, : places.shape[1]], left
-    return Lists(items, values), places, lacking
+    return Lists(items, values, lists.about), places, lacking
 
 
 def merged(one: Lists, other: Lists, value: str) -> Lists:
@@ -424,16 +435,6 @@ def choose(items: Ints, score: Floats, k: int, rules: ReadRules) -> tuple[Ints, 
         rules.cap, rules.floor, rules.least, rules.worth, rules.is_there, not rules.is_exact, chosen, lacking,
     )  # fmt: skip
     return chosen, lacking
-
-
-def with_report(frame: Frame, report: RulesReport) -> Frame:
-    """Put the report where a frame can hold it: in ``attrs["rules"]`` of pandas, in the metadata of Arrow."""
-    if hasattr(frame, "attrs"):
-        frame.attrs["rules"] = report.to_dict()
-    elif hasattr(frame, "replace_schema_metadata"):
-        own = {**(frame.schema.metadata or {}), b"rules": json.dumps(report.to_dict()).encode()}
-        return frame.replace_schema_metadata(own)
-    return frame
 
 
 @numba.njit(cache=True, nogil=True)
@@ -526,17 +527,19 @@ def _choose(items, score, starts, numbers, column, cap, floor, least, worth, is_
         lacking[u, 2] = min(k, n) - length
         if valued and size:
             # A group that no candidate is in might be worth more than the least of the items that can go.
-            least_score = np.inf
+            least_score, n_seen = np.inf, 0
             for i in range(size):
                 for e in range(starts[items[u, i]], starts[items[u, i] + 1]):
-                    seen[numbers[e]] = u
+                    g = numbers[e]
+                    n_seen += seen[g] != u and cap[g] > 0
+                    seen[g] = u
                 if taken[i] and score[u, i] < least_score:
                     can_go = True
                     for e in range(starts[items[u, i]], starts[items[u, i] + 1]):
                         can_go = can_go and count[numbers[e]] > 1
                     if can_go:
                         least_score = score[u, i]
-            for g in range(n_groups):
+            for g in range(n_groups if n_seen < k else 0):  # of k groups the best are among those seen
                 if seen[g] != u and is_there[g] and cap[g] > 0 and score[u, size - 1] + most_worth > least_score:
                     lacking[u, 3] = 1
 

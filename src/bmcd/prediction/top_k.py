@@ -144,10 +144,10 @@ def recommendation_frame(
     return _with_attributes(frame, lists.about)
 
 
-def _with_attributes(frame: Frame, about: Mapping[str, Any]) -> Frame:
+def _with_attributes(frame: Any, about: Mapping[str, Any]) -> Any:
     """Return the frame with attributes, which must be fit for JSON: pandas writes them into parquet files so."""
     if about and isinstance(getattr(frame, "attrs", None), dict):
-        frame.attrs.update(about)  # type: ignore[union-attr]
+        frame.attrs.update(about)
     elif about and hasattr(frame, "replace_schema_metadata"):
         known = frame.schema.metadata or {}
         return frame.replace_schema_metadata({**known, **{name: json.dumps(v) for name, v in about.items()}})

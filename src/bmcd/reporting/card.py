@@ -30,9 +30,9 @@ NOT_FOR = (
 PLAIN = re.compile(r"([\\`*_{}\[\]<>()#+!|~-])")
 STYLE = (
     "body{font:16px/1.5 system-ui,sans-serif;max-width:48rem;margin:2rem auto;padding:0 1rem;color:#1c2328;"
-    "background:#fff}table{border-collapse:collapse;margin:1rem 0;display:block;overflow-x:auto}th,td{text-align:left;"
-    "padding:.2rem 1rem .2rem 0;border-bottom:1px solid #ccd3d8;vertical-align:top;overflow-wrap:anywhere}"
-    "code{overflow-wrap:anywhere}@media(prefers-color-scheme:dark){body{color:#e3e8eb;background:#14191c}th,td{"
+    "background:#fff}table{border-collapse:collapse;margin:1rem 0;display:block;overflow-x:auto}"
+    "th,td{text-align:left;padding:.2rem 1rem .2rem 0;border-bottom:1px solid #ccd3d8;vertical-align:top;"
+    "overflow-wrap:anywhere}code{overflow-wrap:anywhere}@media(prefers-color-scheme:dark){body{color:#e3e8eb;background:#14191c}th,td{"
     "border-color:#3a444b}}"
 )
 
@@ -115,8 +115,8 @@ def _what(model: Model) -> Part:
     meaning = (
         "The probability of an item is that of being among a person's next clicks, as many as asked for."
         if isinstance(model, Blend)
-        else "The probability of an item is that of being among a person's next k clicks, under the model's ranking. "
-        "On later clicks it is calibrated only as part of a Blend."
+        else "The probability of an item is that of being among a person's next k clicks, under the model's "
+        "ranking. On later clicks it is calibrated only as part of a Blend."
     )
     as_of = getattr(model, "as_of_", None)
     rows = [("", ""), ("kind", type(model).__name__), ("settings", text)]
@@ -160,13 +160,13 @@ def _members(model: Model) -> Part | None:
             used = f"{shares[name]:.0%}" if name in shares else "" if name in model.members_ else "left out"
             rows.append((name, *gained, used))
         return Part("Members and weights", rows=tuple(rows))
-    rows = [("", "")]
+    sampled: list[tuple[str, ...]] = [("", "")]
     for name, part in sampled_models(model).items():
-        rows += [
+        sampled += [
             (f"{name}: {what}", str(number))
             for what, number in (("chains", part.draws_.n_chains), ("draws of each", part.draws_.n_draws))
         ]
-    return Part("Sampling", rows=tuple(rows))
+    return Part("Sampling", rows=tuple(sampled))
 
 
 def _calibration(model: Model) -> Part:
@@ -180,7 +180,7 @@ def _calibration(model: Model) -> Part:
         ]
     text = str(verdict.text)
     if rows:
-        text += " Each window was predicted by members and weights from before it: the hits of the next click in lists of ten."
+        text += " Each window was predicted by members and weights from before it."
     return Part("Calibration and back-test", (text, *map(str, verdict.advice)), rows=tuple(rows))
 
 
@@ -203,7 +203,7 @@ def _groups(model: Model) -> Part | None:
 def _limits(model: Model) -> Part:
     clicks = model.clicks_
     points = [
-        "It knows no item that nobody had clicked when it was fitted; clicks on such items are expected outside it.",
+        "It knows no item that nobody had clicked when it was fitted; clicks on such items fall outside it.",
         "Probabilities hold for people like those it was fitted to, and as long as they click as they did.",
     ]
     if clicks.order is None:

@@ -94,7 +94,7 @@
 
   // Pick how often to be right: the page has a sentence and a row for each step of the slider.
   const answers = byId("cutoffs") ? JSON.parse(byId("cutoffs").textContent) : {};
-  for (const slider of all("input[type=range]")) {
+  for (const slider of all("input[type=range]:not([data-rule])")) {
     const k = slider.dataset.k;
     const move = () => {
       const [rate, sentence] = answers[k][Number(slider.value)];
@@ -105,6 +105,47 @@
         row.classList.toggle("on", step === Number(slider.value)));
     };
     slider.addEventListener("input", move);
+    move();
+  }
+
+  // What rules for lists cost: each user's most probable list under the rules, against the list without them.
+  const ruled = byId("rules") ? JSON.parse(byId("rules").textContent) : {};
+  for (const k of Object.keys(ruled)) {
+    const controls = {};
+    for (const one of all("[data-rule]")) if (one.dataset.k === k) controls[one.dataset.rule] = one;
+    const listOf = (chances, groups, most, least) => {
+      const chosen = new Set(), seen = new Map();
+      const take = (wanted) => {
+        for (let i = 0; i < chances.length && chosen.size < Number(k); i += 1) {
+          if (chosen.has(i) || groups[i].some((group) => (seen.get(group) || 0) >= most) || !wanted(groups[i])) continue;
+          chosen.add(i);
+          for (const group of groups[i]) seen.set(group, (seen.get(group) || 0) + 1);
+        }
+      };
+      take((own) => seen.size < least && own.some((group) => !seen.has(group)));
+      take(() => true);
+      return [Array.from(chosen).reduce((sum, i) => sum + chances[i] / 10000, 0), seen.size, chosen.size];
+    };
+    const move = () => {
+      const column = Number(controls.column.value), { p, groups, n } = ruled[k];
+      controls.least.max = String(Math.min(Number(k), n[column]));
+      const most = Number(controls.most.value), least = Number(controls.least.value);
+      const total = [0, 0, 0, 0, 0];
+      p.forEach((chances, user) => {
+        const before = listOf(chances, groups[column][user], Infinity, 1);
+        const after = listOf(chances, groups[column][user], most, least);
+        [before[0], before[1], after[0], after[1], after[2] < Math.min(Number(k), chances.length) ? 1 : 0]
+          .forEach((value, place) => { total[place] += value; });
+      });
+      const users = p.length, price = Math.max(0, total[0] - total[2]) / users, hits = total[0] / users;
+      byId("most-" + k + "-value").textContent = most >= Number(k) ? "off" : String(most);
+      byId("least-" + k + "-value").textContent = String(least);
+      byId("price-" + k).textContent = (total[3] / users).toFixed(2) + " groups in a list instead of " +
+        (total[1] / users).toFixed(2) + ", for " + price.toFixed(3) + " of " + hits.toFixed(2) + " expected hits in a list (" +
+        (hits > 0 ? 100 * price / hits : 0).toFixed(1) + " %), over " + counted(users, "user") + " of this report." +
+        (total[4] ? " For " + total[4].toLocaleString("en") + " of them lists would be shorter than k." : "");
+    };
+    for (const one of Object.values(controls)) one.addEventListener("input", move);
     move();
   }
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from bmcd.clicks.log import Clicks
 from bmcd.errors import InputError
+from bmcd.evaluation.diversify import Diversity
 from bmcd.models.bmcd import BMCD
 from bmcd.models.persistence import Model
 from bmcd.models.tastes import Tastes
@@ -36,6 +37,7 @@ def report(
     data: str = "",
     date: str | None = None,
     items: Any = None,
+    diversity: Diversity | None = None,
     n_popular: int | None = None,
     seed: int = 0,
     n_threads: int | None = None,
@@ -81,9 +83,11 @@ def report(
     data, date
         What the data are called, and the day that is told; by default no name, and today.
     items
-        Links and pictures of items: a frame, or a file such as that of the titles, with the items in the column
-        "item" or in the first one, links in "link" or "url", pictures in "image" or "picture". Addresses must be
-        http, https or relative. Pictures are fetched when they come into view; all else works offline.
+        Groups, links and pictures of items, if not those that came with the clicks: a frame or a file as in
+        `Clicks.with_items`. Addresses must be http, https or relative. Pictures are fetched when they come into
+        view; all else works offline.
+    diversity
+        What `bmcd.diversify` found, to be told with its back-test.
     n_popular
         As in `evaluate`.
     seed
@@ -108,6 +112,7 @@ def report(
         "histories": histories,
         "clusters": clusters,
         "items": items,
+        "diversity": diversity,
         "n_popular": n_popular,
         "seed": seed,
         "n_threads": n_threads,

@@ -19,6 +19,7 @@ from bmcd.clicks.reading import read_items
 from bmcd.errors import InputError, InputTypeError
 from bmcd.evaluation import Calibration, Comparison, Evaluation, Interval, ItemCounts, compare
 from bmcd.evaluation.compare import check_fitted_to
+from bmcd.evaluation.diversify import Diversity
 from bmcd.evaluation.evaluate import count_popular
 from bmcd.models.base import ProbabilityModel
 from bmcd.models.bmcd import BMCD
@@ -37,6 +38,8 @@ WANTED_RATES = tuple(step / 20 for step in range(1, 20))
 LEAST_KEPT = 30
 # EASE needs an array of items x items: it is a default rival up to this number of items.
 MOST_FOR_EASE = 6_000
+# Users whose best items are in the page, to work out what rules for lists cost, and items of each.
+RULED_USERS, CANDIDATES = 100, 200
 
 
 class Cutoff(NamedTuple):
@@ -77,6 +80,8 @@ class ResultsForK:
     """Those for the hit rates that can be reached, from the last that needs no cut-off on."""
     best_cutoff: Cutoff | None = None
     """That for the highest hit rate that can be reached; None without a test or without hits."""
+    candidates: Lists | None = None
+    """The best items of some users, more than k, from which list rules choose; None without groups of items."""
 
     @property
     def tested(self) -> Comparison:
@@ -144,6 +149,8 @@ class Results:
     """What changed since another model; None if there is only one."""
     table: ItemTable | None = None
     """Groups, links and pictures of items, if there are some."""
+    diversity: Diversity | None = None
+    """What `bmcd.diversify` found, if it was given."""
 
     @cached_property
     def titles(self) -> list[str]:
@@ -180,6 +187,7 @@ def gather_results(
     histories: Any = None,
     clusters: BMCD | Tastes | None = None,
     items: Any = None,
+    diversity: Diversity | None = None,
     n_popular: int | None = None,
     seed: int = 0,
     n_threads: int | None = None,
@@ -192,7 +200,10 @@ def gather_results(
         raise InputError("what changed is known of users of both models: give two models, or histories, not both.")
     people = clicks if histories is None else _check_people(clicks_of_histories(histories, clicks, "ignore"))
     grouping = _check_clusters(model, clusters, clicks)
-    item_table = clicks.items_table if items is None else read_items(clicks, items).items_table
+    if items is not None:
+        own = read_items(clicks, items).items_table
+        clicks = clicks.with_items(own)
+        people = people.with_items(own)
     ks = choose_k(model, people, test, k)
     popular = count_popular(n_popular, clicks.n_items)
     name, made_of = type(model).__name__, _parts(model, clicks)
@@ -205,6 +216,17 @@ def gather_results(
     if name in others:
         raise InputError(f"a rival is called {name!r}, which is the model's own name here. Give it another.")
     models, by_k = {name: model, **{parts[part]: made_of[part] for part in parts}, **others}, []
+
+    def candidates(number: int) -> Lists | None:
+        """Return more than k items of users spread over all of them, if there are rules to choose from them."""
+        if clicks.items_table is None or not clicks.items_table.groups:
+            return None
+        some = np.unique(np.linspace(0, people.n_users - 1, min(RULED_USERS, people.n_users)).round().astype(int))
+        size, options = max(CANDIDATES, 2 * number), dict[str, Any](n_threads=n_threads, progress=False)
+        if histories is None:
+            return model.lists(size, people.users[some].tolist(), horizon=number, **options)
+        return model.lists_for(people.of_users(some), size, horizon=number, **options)
+
     for number in ks:
         if histories is None:
             lists = model.lists(number, n_threads=n_threads, progress=False)
@@ -212,7 +234,7 @@ def gather_results(
             lists = model.lists_for(people, number, n_threads=n_threads, progress=False)
         if test is None:
             item_counts = ItemCounts.of(clicks, lists.items[lists.items >= 0], np.array([], np.int64), popular)
-            by_k.append(ResultsForK(name, number, lists, item_counts))
+            by_k.append(ResultsForK(name, number, lists, item_counts, candidates=candidates(number)))
         else:
             asked = None if histories is None else people
             compared = compare(
@@ -232,7 +254,9 @@ def gather_results(
             of_scored = Lists(lists.items[scored], {what: of[scored] for what, of in lists.values.items()})
             cutoffs = choose_cutoffs(evaluation.calibration, of_scored)
             truth = read_truth(test, people, number, repeats=repeats_of(model))
-            by_k.append(ResultsForK(name, number, lists, evaluation.items, compared, truth, *cutoffs))
+            by_k.append(
+                ResultsForK(name, number, lists, evaluation.items, compared, truth, *cutoffs, candidates(number))
+            )
         show_share(len(by_k) / len(ks))
     examples = choose_example_users(model, grouping, people, [for_k.lists for for_k in by_k], users)
     is_default, changes = rivals is None, None
@@ -241,7 +265,18 @@ def gather_results(
         changes = find_changes(older[:2], older[2], model, test, now, seed)
     named = (tuple(others), parts, is_default, not_run) if test is not None else ((), {}, is_default, {})
     return Results(
-        model, clicks, people, test, tuple(by_k), *named, popular, examples, grouping, changes, item_table
+        model,
+        clicks,
+        people,
+        test,
+        tuple(by_k),
+        *named,
+        popular,
+        examples,
+        grouping,
+        changes,
+        clicks.items_table,
+        diversity,
     )
 
 

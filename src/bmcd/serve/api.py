@@ -173,7 +173,7 @@ class Api:
 
         @routes.get("/v1/card", tags=["look up"])
         async def card(request: Request) -> Response:
-            """Give the model card: data, members, calibration, groups, limits, intended use; as a page to browsers."""
+            """Give the model card: data, members, calibration, groups, limits, intended use."""
             model = self.current.get()
             if "text/html" in request.headers.get("accept", ""):
                 return Response(model.card_page, media_type="text/html")

@@ -28,7 +28,7 @@ log = logging.getLogger("bmcd.serve")
 # Threads that work must not keep the one that talks to callers waiting for Python's lock.
 SWITCH_SECONDS = 0.001
 # Connections that may wait to be taken, and how many are taken before any of them is read.
-BACKLOG, TAKEN_AT_ONCE = 2048, 64
+BACKLOG, TAKEN_AT_ONCE = 4096, 64
 # Until the work that was cut off at the end has stopped.
 STOP_SECONDS = 2.0
 # What the process opens besides connections.

@@ -216,7 +216,7 @@ def test_hit_and_run_keeps_the_law(upwards, scale, clicked, rotating_seed, p_val
     hit_and_run(members, data, rho, alpha / 5, upwards, key, 0, 0, 0, ranks)
     assert p_value(ranks, law) > 1e-6
     fixed = np.tile(max(compatible, key=lambda r: -compatible[r]), (size, 1))
-    for step in range(30):
+    for step in range(60):
         hit_and_run(members, data, rho, alpha / 5, upwards, key, 0, step, 1, fixed)
     assert p_value(fixed, law) > 1e-6
 

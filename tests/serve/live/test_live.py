@@ -338,6 +338,7 @@ def test_clicks_recorded_while_the_clock_was_ahead_wait(folder, model, end):
     store.close()
 
 
+@pytest.mark.chance(0)
 def test_killed_at_any_moment_nothing_that_was_acknowledged_is_lost(live, folder, model, end, deep, rotating_seed):
     rng = np.random.default_rng(rotating_seed)
     acknowledged, number = [], 0

@@ -118,6 +118,7 @@ def test_windows_follow_the_clicks():
     assert hour(watch)["text"] == "no list could be compared in the last hour"
 
 
+@pytest.mark.chance(1e-4)
 def test_states_are_right_where_the_truth_is_known(rotating_seed):
     """Hits are drawn with the probabilities predicted, or with 0.8 of them."""
     rng = np.random.default_rng(rotating_seed)

@@ -256,6 +256,7 @@ for n in range(first, first + 10**6):
 """
 
 
+@pytest.mark.chance(0)
 def test_what_was_acknowledged_survives_being_killed(tmp_path, deep, rotating_seed):
     rng = np.random.default_rng(rotating_seed)
     folder, acknowledged, first = tmp_path / "live", set(), 0

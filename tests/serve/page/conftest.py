@@ -105,6 +105,12 @@ def models(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
+def serve():
+    """Start services of other models."""
+    return served
+
+
+@pytest.fixture(scope="session")
 def service(models, tmp_path_factory):
     """A service of the BMCD model, from a file of its own that a test may replace."""
     path = tmp_path_factory.mktemp("service") / "model.bmcd"

@@ -16,6 +16,7 @@ from bmcd.reporting.sections import (
     data,
     exposure,
     groups,
+    item_groups,
     method,
     summary,
     users,
@@ -23,7 +24,7 @@ from bmcd.reporting.sections import (
 
 _IN_ORDER = (
     *(summary, changes, calibration, convergence, cutoffs),
-    *(comparison, blend, exposure, groups, users),
+    *(comparison, blend, exposure, item_groups, groups, users),
     *(data, method),
 )
 # In the order of the page. Some have nothing to show of some models, or without a test, and are None.
