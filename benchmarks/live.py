@@ -19,6 +19,7 @@ import sys
 import tempfile
 import threading
 import time
+import urllib.request
 from pathlib import Path
 from typing import Any
 
@@ -93,6 +94,11 @@ class Service:
             except OSError:
                 continue
         return found
+
+    def live(self) -> dict[str, Any]:
+        """Return what the service says of itself."""
+        with urllib.request.urlopen(f"{self.address}v1/live", timeout=60) as answer:
+            return dict(json.load(answer))
 
     def close(self) -> None:
         """End it."""
@@ -260,11 +266,16 @@ def replay(
         model.save(path)
         service = Service(path, Path(folder) / "live", "--refresh", str(refresh), one_core=False)
         memory: list[dict[int, int]] = []
+        ages: list[float] = []
         stop = threading.Event()
 
         def watch() -> None:
             while not stop.wait(5):
                 memory.append(service.memory())
+                live = service.live()
+                between = (pd.Timestamp(live[name]) for name in ("latest_click", "counted_until"))
+                latest, counted = between
+                ages.append((latest - counted).total_seconds() / 60)
 
         watcher = threading.Thread(target=watch)
         watcher.start()
@@ -280,6 +291,9 @@ def replay(
             f"{wall:.0f} s; processor seconds {seconds} of service and children; late lists {run.n_late}; ", end=""
         )
         print(f"largest lag {run.largest_lag:.1f} s; {len(run.compared):,} lists compared")
+        print(
+            f"counts were {np.mean(ages):.0f} minutes old on average, at most {max(ages):.0f}: {live_text(service)}"
+        )
         own = np.array([one.get(service.process.pid, 0) for one in memory])
         peaks = [int(part.max()) for part in np.array_split(own, 8) if len(part)]
         most = max(sum(one.values()) for one in memory)
@@ -287,6 +301,11 @@ def replay(
         service.close()
     if hours <= LONGEST:
         backtest(model, clicks, during, run, length)
+
+
+def live_text(service: Service) -> str:
+    found = service.live()
+    return f"{found['hour']['text']}; {found['day']['text']}"
 
 
 def backtest(model: bmcd.Blend, clicks: bmcd.Clicks, during: bmcd.Clicks, run: Any, length: str) -> None:

@@ -32,6 +32,8 @@ log = logging.getLogger("bmcd.serve")
 LEARNING = 3_600_000_000
 # Until the processes beside the service have ended.
 END_SECONDS = 10.0
+# Counts from whose ages the length of the windows follows from which weights are learnt.
+AGES = 20
 # Models whose number of counted clicks is remembered, the latest; old clicks that are removed after one count.
 MODELS, SWEEPS = 8, 20
 # Clicks that are remembered between two counts, the latest: of one user, and of all.
@@ -138,6 +140,7 @@ class Live:
         self._learning: subprocess.Popen[str] | None = None
         self._n_of: OrderedDict[str, int] = OrderedDict()
         self._hidden: dict[str, int] = {}
+        self._ages: deque[int] = deque(maxlen=AGES)
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
         try:
@@ -294,6 +297,8 @@ class Live:
         self._remember(counted)
         if counted.hash != current.get().hash:
             self._reload(loop, current)
+        # Between this and the next swap counts grow from one age to the other: on average half of the sum.
+        self._ages.append(2 * self.recent.latest - self.counted.until - counted.until)
         self.counted = counted
         self.recent.drop(counted.n)
         self._hidden = {user: number for user, number in self._hidden.items() if number > counted.forgotten}
@@ -321,7 +326,8 @@ class Live:
         counted = self.counted
         if counted.until - self._learnt_until >= LEARNING:
             self._learnt_until = counted.until
-            self._learning = _started("learn", self.settings.folder, str(counted.length))
+            length = max(counted.length, sorted(self._ages)[len(self._ages) // 2])
+            self._learning = _started("learn", self.settings.folder, str(length))
 
 
 def _started(work: str, folder: Path, *more: object) -> subprocess.Popen[str]:

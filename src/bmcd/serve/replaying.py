@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
 import queue
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing
 from typing import Any, NamedTuple
 from urllib.parse import quote, urlsplit
 
@@ -80,36 +80,45 @@ class Replay:
 
     def run(self, told: Callable[[Hour], None] = lambda hour: None) -> list[Hour]:
         """Send everything, and return what happened; ``told`` gets each hour when it is over."""
+        connection = self._connected()
         askers = [threading.Thread(target=self._answer, daemon=True) for _ in range(ASKERS)]
         for asker in askers:
             asker.start()
         began, first, shown = time.monotonic(), int(self.time[0]), set[int]()
-        at = 0
-        with closing(self._connected()) as connection:
-            while at < len(self.time) and not self._failed:
-                now = time.monotonic() - began
-                end = int(np.searchsorted(self.time, first + now * self._speed * 1e6, side="right"))
-                if end <= at:
-                    time.sleep(TICK)
-                    continue
-                self.largest_lag = max(self.largest_lag, now - (int(self.time[at]) - first) / self._speed / 1e6)
-                end = min(end, at + BATCH)
-                self._send(connection, at, end)
-                for hour in self._over(int(self.time[end - 1]) // HOUR):
-                    if hour not in shown:
-                        shown.add(hour)
-                        told(self._hour(hour))
-                at = end
-        for _ in askers:
-            self._questions.put(None)
-        for asker in askers:
-            asker.join()
+        try:
+            self._send_all(connection, began, first, shown, told)
+        finally:
+            connection.close()
+            for _ in askers:
+                self._questions.put(None)
+            for asker in askers:
+                asker.join()
         if self._failed:
             raise self._failed[0]
         for hour in sorted(self._sums):
             if hour not in shown:
                 told(self._hour(hour))
         return [self._hour(hour) for hour in sorted(self._sums)]
+
+    def _send_all(
+        self, connection: http.client.HTTPConnection, began: float, first: int, shown: set[int],
+        told: Callable[[Hour], None],
+    ) -> None:  # fmt: skip
+        at = 0
+        while at < len(self.time) and not self._failed:
+            now = time.monotonic() - began
+            end = int(np.searchsorted(self.time, first + now * self._speed * 1e6, side="right"))
+            if end <= at:
+                time.sleep(TICK)
+                continue
+            self.largest_lag = max(self.largest_lag, now - (int(self.time[at]) - first) / self._speed / 1e6)
+            end = min(end, at + BATCH)
+            self._send(connection, at, end)
+            for hour in self._over(int(self.time[end - 1]) // HOUR):
+                if hour not in shown:
+                    shown.add(hour)
+                    told(self._hour(hour))
+            at = end
 
     def _over(self, hour: int) -> Iterator[int]:
         with self._changed:
@@ -142,22 +151,24 @@ class Replay:
 
     def _answer(self) -> None:
         """Ask for the lists of users who have just clicked, and compare them with the click that follows."""
-        with closing(self._connected()) as connection:
+        with contextlib.closing(self._connected()) as connection:
             while (at := self._questions.get()) is not None:
-                try:
-                    user, following = self.users[self.user[at]], int(self._next[at])
-                    path = f"/v1/users/{quote(user, safe='')}/recommendations?k={self._k}&horizon=1"
-                    rows = self._ask(connection, "GET", path)["recommendations"]
-                    if self._sent >= following:  # the click was perhaps known already
-                        self.n_late += 1
-                        continue
-                    hit = self.items[self.item[following]] in {str(row["item"]) for row in rows}
-                    predicted = sum(row["probability"] for row in rows)
-                    self.compared.append((at, following, predicted, hit))
-                    self._add(following, 0, 1, predicted, hit)
-                except BaseException as error:
-                    self._failed.append(error)
-                    return
+                self._compare(connection, at)
+
+    def _compare(self, connection: http.client.HTTPConnection, at: int) -> None:
+        try:
+            user, following = self.users[self.user[at]], int(self._next[at])
+            path = f"/v1/users/{quote(user, safe='')}/recommendations?k={self._k}&horizon=1"
+            rows = self._ask(connection, "GET", path)["recommendations"]
+            if self._sent >= following:  # the click was perhaps known already
+                self.n_late += 1
+                return
+            hit = self.items[self.item[following]] in {str(row["item"]) for row in rows}
+            predicted = sum(row["probability"] for row in rows)
+            self.compared.append((at, following, predicted, hit))
+            self._add(following, 0, 1, predicted, hit)
+        except BaseException as error:
+            self._failed.append(error)
 
     def _connected(self) -> http.client.HTTPConnection:
         parts = urlsplit(self._address)

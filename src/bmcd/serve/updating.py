@@ -12,7 +12,6 @@ import json
 import os
 import sys
 import time
-from collections import deque
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -35,8 +34,6 @@ LONGEST = 6
 # Clicks that a window has from which weights are learnt.
 WINDOW_CLICKS = 2_000
 LENGTHS = tuple(int(minutes * 60_000_000) for minutes in (1, 2, 5, 10, 15, 30, 60, 180, 360, 720, 1440))
-# Counts whose distance in time says how old counts are.
-STEPS = 20
 NICE = 5
 
 
@@ -53,7 +50,7 @@ class Counted(NamedTuple):
     keep: int
     """How long clicks are kept, in microseconds."""
     length: int
-    """The length of the windows from which weights should be learnt."""
+    """The least length of the windows from which weights should be learnt."""
     learnt_for: int
     """That from which they were learnt; 0 if it was never said."""
     changed: bool
@@ -70,7 +67,6 @@ class Counter:
         self.n = self.forgotten = 0
         self._held: list[tuple[int, str, str, int]] = []
         self._hash = ""
-        self._untils: deque[int] = deque(maxlen=STEPS)
 
     def count(self) -> Counted:
         """Count what is new, and write the model file if anything has changed."""
@@ -95,23 +91,17 @@ class Counter:
             self.model.save(path)
             self._hash = hash_of(path)
         until = self.model.fitted_.until
-        if not self._untils or until > self._untils[-1]:
-            self._untils.append(until)
         return Counted(
             self.n, self.forgotten, self._hash, until, self.keep, self._length(), self.model.fitted_.refresh or 0,
             changed, time.monotonic() - began,
         )  # fmt: skip
 
     def _length(self) -> int:
-        """Return how old counts are when they are used, or more where so few clicks come that weights need it."""
-        steps = np.diff(np.array(self._untils))
+        """Return the length of a window with so many clicks as weights need."""
         times = self.model.clicks_.times
         assert times is not None
         latest = np.sort(times.view(np.int64))[-WINDOW_CLICKS:]
-        wanted = max(int(np.median(steps)) if len(steps) else 0, int(latest[-1] - latest[0]))
-        # One of a few, so that it seldom changes, and none longer than that for which the half-lives were made.
-        longest = int(self.model.fitted_.settings.half_lives[1] * MICROSECONDS_PER_HOUR)
-        return next((length for length in LENGTHS if wanted <= length < longest), longest)
+        return rung(int(latest[-1] - latest[0]), self.model)
 
     def _forget(self, digests: set[bytes]) -> bool:
         """Take users out of the log; those of their clicks that are recorded came later, and are counted next."""
@@ -142,6 +132,15 @@ class Counter:
             return False
         finally:
             path.unlink(missing_ok=True)
+
+
+def rung(length: int, model: Blend) -> int:
+    """Return one of a few lengths, at least that long, so that it seldom changes.
+
+    None is longer than that for which the half-lives of the model were made.
+    """
+    longest = int(model.fitted_.settings.half_lives[1] * MICROSECONDS_PER_HOUR)
+    return next((one for one in LENGTHS if length <= one < longest), longest)
 
 
 def check_live(model: Any) -> Blend:
@@ -207,7 +206,7 @@ def count(folder: Path, given: Path, keep: str | None) -> None:
 def learn(folder: Path, length: int) -> None:
     """Learn the weights of the folder's model again, from windows of this length, beginning with those it has."""
     model = load(folder / MODEL)
-    again = Blend(refresh=duration_text(length), repeats=model.repeats)
+    again = Blend(refresh=duration_text(rung(length, model)), repeats=model.repeats)
     again.fit(model.clicks_, start=model, n_threads=1, progress=False).save(folder / LEARNT)
 
 
