@@ -22,7 +22,11 @@ STEPS = {
     ),
 }
 # Not ru_maxrss, which begins with the memory of the process that started this one.
-PEAK = "\nfor line in open('/proc/self/status'):\n    if line.startswith('VmHWM'):\n        print('peak', 1024 * int(line.split()[1]))\n"
+PEAK = """
+for line in open("/proc/self/status"):
+    if line.startswith("VmHWM"):
+        print("peak", 1024 * int(line.split()[1]))
+"""
 
 
 def peak_of(program, *arguments):

@@ -1,6 +1,7 @@
 """Model cards: everything is there, nothing in it is markup, and it needs no report."""
 
 import json
+import re
 import subprocess
 import sys
 
