@@ -62,7 +62,13 @@ class Trial(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Diversity:
-    """The result of `bmcd.diversify`; `print` it for the settings, and recommend with ``rules=result.rules``."""
+    """The result of `bmcd.diversify`; `print` it for the promise, and recommend with ``rules=result.rules``.
+
+    >>> setting = Setting(ListRules("section", worth=0.05), 0.21, 3.2, 0.9, 2.3, 0.01, True)
+    >>> found = Diversity(setting.rules, setting, (setting,), 0.2, 0.95, 0.202, 10, 10, 2000, "groups", "")
+    >>> found.to_frame()["groups"].tolist(), found.plain is found.chosen
+    ([3.2], True)
+    """
 
     rules: ListRules
     """The setting with the most diverse lists of those that qualify."""
