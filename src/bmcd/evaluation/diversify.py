@@ -64,13 +64,10 @@ class Trial(NamedTuple):
 class Diversity:
     """The result of `bmcd.diversify`; `print` it for the settings, and recommend with ``rules=result.rules``.
 
-    >>> import bmcd
-    >>> earlier, later = bmcd.load_dataset("eshop").of_users(range(3000)).split_users(0.8)
-    >>> model = bmcd.Blend().fit(earlier)
-    >>> histories, test = later.moments(k=3, seed=1)
-    >>> found = bmcd.diversify(model, test, k=3, hit_rate=0.05, histories=histories)
-    >>> len(model.recommend_for({"ann": ["A2"]}, k=3, rules=found.rules))
-    3
+    >>> setting = Setting(ListRules("section", worth=0.05), 0.21, 3.2, 0.9, 2.3, 0.01, True)
+    >>> found = Diversity(setting.rules, setting, (setting,), 0.2, 0.95, 0.202, 10, 10, 2000, "groups", "")
+    >>> found.to_frame()["groups"].tolist(), found.plain is found.chosen
+    ([3.2], True)
     """
 
     rules: ListRules
