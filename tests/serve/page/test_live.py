@@ -33,8 +33,8 @@ def test_the_view_follows_what_happens(live_tab, live):
         rows = live.ask(f"v1/users/visitor{n}/recommendations?k=5&horizon=1")["recommendations"]
         listed = [row["item"] for row in rows]
         others = [item for item in [FRESH, *items] if item not in listed]
-        observed += n % 3 == 0
-        click(live, f"visitor{n}", listed[0] if n % 3 == 0 else others[0], 600 + n)
+        observed += n % 12 == 0
+        click(live, f"visitor{n}", listed[0] if n % 12 == 0 else others[0], 600 + n)
     tab.until(lambda: "observed" in cards(tab)["In the last hour"])
     tab.until(lambda: "after 120 lists" in cards(tab)["In the last hour"])
     found = live.ask("v1/live")
