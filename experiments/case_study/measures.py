@@ -184,7 +184,8 @@ def _measures_of(model: Any, data: DataSet, **options: Any) -> Result:
 
 def measures(evaluation: Evaluation) -> Result:
     """Return what tables and figures need of an evaluation; hits by user are for paired differences."""
-    numbers = {name: value for name, value in evaluation.to_dict().items() if name != "calibration"}
+    left_out = ("calibration", "by_group", "personalisation")
+    numbers = {name: value for name, value in evaluation.to_dict().items() if name not in left_out}
     hits, lengths = evaluation.per_user["accuracy"]
     intervals = {name: evaluation.interval(name) for name in WITH_INTERVAL}
     return {

@@ -14,7 +14,7 @@ import bmcd
 def test_memberships_of_all_users_in_a_file(run, text_model, tmp_path, suffix, monkeypatch):
     monkeypatch.setattr(importlib.import_module("bmcd.cli.clusters"), "CHUNK", 7)
     file = tmp_path / f"segments{suffix}"
-    said = run("clusters", text_model, "--users", file)
+    said = run("clusters", text_model, "--users", file, "--raw")
     assert said.code == 0, said.err
     assert "60 users and their clusters" in said.out
     found = pd.read_csv(file) if suffix == ".csv" else pd.read_parquet(file)

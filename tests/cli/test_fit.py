@@ -254,7 +254,7 @@ def test_convergence_can_be_required(run, folder, tmp_path, tiny, number_model):
     assert found.code == 3
     assert found.err.startswith("bmcd: Not converged")
     assert "--warmup" in found.err
-    assert f"No model was written to {path}; {path}.checkpoint has the draws: run" in found.err
+    assert f"No model was written to {path}; {path}.checkpoint has the draws: a run with" in found.err
     assert path.read_bytes() == number_model.read_bytes()
     options = (*BMCD, "--draws", 1500, "--warmup", 5, "--chains", 2, "--clusters", 1)
     found = run("fit", folder / "numbers.csv", "-o", tmp_path / "n.bmcd", *options, "--require-converged", "--json")

@@ -114,7 +114,7 @@ def test_titles_go_into_files_as_they_are(run, text_model, tmp_path):
 
 def test_clusters(run, text_model, tmp_path):
     want = bmcd.load(text_model).clusters_
-    assert run("clusters", text_model, "-o", tmp_path / "clusters.csv").code == 0
+    assert run("clusters", text_model, "-o", tmp_path / "clusters.csv", "--raw").code == 0
     pd.testing.assert_frame_equal(pd.read_csv(tmp_path / "clusters.csv"), want.to_frame())
     found = run("clusters", text_model, "--json").json()
     assert [cluster["alpha"] for cluster in found["clusters"]] == [cluster.alpha for cluster in want]
@@ -147,7 +147,7 @@ def test_a_file_is_written_in_chunks_and_is_what_one_piece_would_be(run, text_mo
 
     monkeypatch.setattr(importlib.import_module("bmcd.cli.recommend"), "CHUNK", 25)
     monkeypatch.setattr(bmcd.BMCD, "recommend", counted)
-    said = run("recommend", text_model, "-k", 3, "-o", file)
+    said = run("recommend", text_model, "-k", 3, "-o", file, "--raw")
     assert said.code == 0, said.err
     assert calls == [25, 25, 10]
     want = recommend(bmcd.load(text_model), 3)

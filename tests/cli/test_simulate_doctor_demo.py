@@ -48,7 +48,10 @@ def test_simulate_draws_from_tastes_some_users_at_a_time(run, tmp_path, monkeypa
 
 @pytest.mark.parametrize(
     ("options", "message"),
-    [(["--tastes", 3], "--tastes is for"), (["--model", "tastes", "--clusters", 3], "--clusters is for")],
+    [
+        (["--tastes", 3], "--model bmcd does not take --tastes"),
+        (["--model", "tastes", "--clusters", 3], "--model tastes does not take --clusters"),
+    ],
 )
 def test_simulate_says_which_option_is_for_which_model(run, tmp_path, options, message):
     found = run("simulate", "-o", tmp_path / "a.csv", *options)
@@ -112,7 +115,7 @@ def test_demo(run, tmp_path):
     assert f"The report for editors is {folder / 'report.html'}: open it" in found.out
     assert "Blend: predicted " in found.out
     assert ", observed " in found.out
-    assert found.out.count("±") == 15
+    assert found.out.count("% │") >= 15
     assert f"bmcd recommend {folder / 'model.bmcd'}" in found.out
     rows = pd.read_csv(folder / "recommendations.csv")
     again = run("demo", "--quick", "--folder", folder, "--json").json()

@@ -186,7 +186,7 @@ def test_baselines_can_be_saved_on_their_own(make, tmp_path):
         save(fitted, tmp_path / "m", clicks=False)
         often = clicks.per_item >= FEWEST_USERS
         found = load(tmp_path / "m").scores_for(clicks)
-        if often.all():
+        if often.all() and not fitted._of_pairs:  # some pairs of items have fewer users
             np.testing.assert_array_equal(found, fitted.scores_for(clicks))
 
 

@@ -189,6 +189,8 @@ def test_values_that_make_no_sense():
     for given in ({"at_most": 0}, {"at_most": 1.5}, {"at_least_groups": 0}, {"shares": {"x": 1.2}}, {"worth": -1}):
         with pytest.raises(InputError, match=next(iter(given)).split("_")[0].removesuffix("s")):
             bmcd.ListRules(**given)
+    huge = read_rules(bmcd.ListRules(at_most={"x": 10**30}), table_of([["x"]]), 1, np.ones(1, bool))
+    assert huge.cap.tolist() == [rules_module.NO_CAP]
     with pytest.raises(InputTypeError, match="shares must be a dict"):
         bmcd.ListRules(shares=["x"])
     with pytest.raises(InputTypeError, match=r"must be bmcd\.ListRules"):

@@ -61,7 +61,7 @@ def test_without_a_test_it_says_what_is_missing(reported, page, read_page, tmp_p
     untested = read_page(path.read_text("utf-8"))
     need_a_test = {"calibration", "cutoff", "comparison"}
     assert untested.sections == [name for name in page.sections if name not in need_a_test]
-    assert len(page.sections) == len(SECTIONS) - 2  # one model that is no blend: no models in it, and none before
+    assert len(page.sections) == len(SECTIONS) - 3  # no blend: no models in it; none before; items without groups
     assert "no clicks were held out" in untested.texts["summary"]
     assert "--test test.csv" in untested.texts["summary"]
     assert "hits" not in untested.texts["exposure"]

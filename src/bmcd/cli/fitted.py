@@ -64,11 +64,7 @@ def refuse(model: Model, output: Path, checkpoint: Path) -> NoReturn:
     """Say why no model was written and what to do, and end."""
     verdict = model.verdict_
     advice = " ".join(map(as_options, (verdict.text, *verdict.advice)))
-    kept = (
-        f"; {checkpoint} has the draws: remove it to start again with other settings."
-        if checkpoint.exists()
-        else "."
-    )
+    kept = f"; {checkpoint} has the draws: a run with other settings sets it aside." if checkpoint.exists() else "."
     complain(f"{advice} No model was written to {output}{kept}", "")
     raise typer.Exit(NOT_CONVERGED)
 

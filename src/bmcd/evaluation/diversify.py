@@ -62,7 +62,16 @@ class Trial(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Diversity:
-    """The result of `bmcd.diversify`; `print` it for the settings, and recommend with ``rules=result.rules``."""
+    """The result of `bmcd.diversify`; `print` it for the settings, and recommend with ``rules=result.rules``.
+
+    >>> import bmcd
+    >>> earlier, later = bmcd.load_dataset("eshop").of_users(range(3000)).split_users(0.8)
+    >>> model = bmcd.Blend().fit(earlier)
+    >>> histories, test = later.moments(k=3, seed=1)
+    >>> found = bmcd.diversify(model, test, k=3, hit_rate=0.05, histories=histories)
+    >>> len(model.recommend_for({"ann": ["A2"]}, k=3, rules=found.rules))
+    3
+    """
 
     rules: ListRules
     """The setting with the most diverse lists of those that qualify."""

@@ -192,9 +192,10 @@ def read_rules(rules: Rules, table: ItemTable | None, k: int, allowed: Bools) ->
     for number, (one, (name, groups)) in enumerate(zip(given, found, strict=True)):
         cap, floor = np.full(len(groups.names), NO_CAP, np.int64), np.zeros(len(groups.names), np.int64)
         if isinstance(one.at_most, Mapping):
-            cap[group_numbers(groups, list(one.at_most), f"at_most of {name}")] = list(one.at_most.values())
+            most = [min(int(cap_of), NO_CAP) for cap_of in one.at_most.values()]
+            cap[group_numbers(groups, list(one.at_most), f"at_most of {name}")] = most
         elif one.at_most is not None:
-            cap[:] = one.at_most
+            cap[:] = min(int(one.at_most), NO_CAP)
         shares = one.shares or {}
         floor[group_numbers(groups, list(shares), f"shares of {name}")] = [
             math.ceil(share * k - ROUNDING) for share in shares.values()
