@@ -74,9 +74,10 @@ def test_examples_of_the_description_work(kind, inside):
         for path, methods in description["paths"].items():
             for method, about in methods.items():
                 values = {one["name"]: one.get("example") for one in about.get("parameters", [])}
-                if "{user}" in path and values["user"] is None:
+                in_path = {name: values.pop(name) for name in ("user", "item") if f"{{{name}}}" in path}
+                if None in in_path.values():
                     continue
-                address = path.format(**{"user": values.pop("user", None)})
+                address = path.format(**in_path)
                 given = {name: value for name, value in values.items() if value is not None}
                 content = about.get("requestBody", {}).get("content", {}).get("application/json", {})
                 body = {"json": content["example"]} if content else {}

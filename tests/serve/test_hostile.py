@@ -386,9 +386,9 @@ class WithHorizon:
         self.asked.append(("lists_for", horizon))
         return self._model.lists_for(people, k, items, n_threads=n_threads)
 
-    def lists(self, k=10, users=None, *, n_threads=None, horizon=None):
+    def lists(self, k=10, users=None, items=None, *, n_threads=None, horizon=None):
         self.asked.append(("lists", horizon))
-        return self._model.lists(k, users, n_threads=n_threads)
+        return self._model.lists(k, users, items, n_threads=n_threads)
 
     def explain(self, user, item, k=10, *, history=None, horizon=None):
         self.asked.append(("explain", horizon))

@@ -24,6 +24,8 @@ def with_examples(description: dict[str, Any], model: ServedModel) -> dict[str, 
     for path, body in bodies.items():
         filled["paths"][path]["post"]["requestBody"]["content"]["application/json"]["example"] = body
     values = {"/v1/items": {"q": str(other), "limit": 5}}
+    if "/v1/items/{item}/similar" in filled["paths"]:
+        values["/v1/items/{item}/similar"] = {"item": str(other), "k": 5}
     if user is not None:
         values["/v1/users/{user}/recommendations"] = {"user": user, "k": 5}
     for path, given in values.items():

@@ -133,7 +133,12 @@ def test_the_counts_are_those_of_a_fit_to_everything(live, end, folder, rows, mo
     whole = whole.add(whole, keep="144h")
     assert found.clicks_.fingerprint() == whole.fingerprint()
     again = bmcd.load(model).update(bmcd.Clicks.from_frame(every), keep="144h")
-    assert found.recommend(3, whole.users[:50]).equals(again.recommend(3, whole.users[:50]))
+    # The weights may have been learnt again meanwhile: these clicks cover hours.
+    ours, theirs = found.fitted_.tables, again.fitted_.tables
+    for name in ("share", "popularity", "follows", "follows_recent", "two_steps", "later", "goes_with"):
+        one, other = (getattr(each, name) for each in (ours, theirs))
+        parts = zip(one, other, strict=True) if isinstance(one, tuple) else ((one, other),)
+        assert all(np.array_equal(*part) for part in parts), name
 
 
 def test_users_by_id_use_what_was_counted_and_recorded(live, end):

@@ -22,7 +22,10 @@ def shown(tab, letter="a"):
 def wanted(recommendations, least=0.0):
     """The same, of the service's own answer."""
     return [
-        (str(row["item"]), f"{100 * row['probability']:.1f} %" + (f" ± {200 * row['mcse']:.1f}" if row["mcse"] else ""))
+        (
+            str(row["item"]),
+            f"{100 * row['probability']:.1f} %" + (f" ± {200 * row['mcse']:.1f}" if row["mcse"] else ""),
+        )
         for row in recommendations
         if row["probability"] >= least
     ]
