@@ -208,7 +208,7 @@ def diversify(
     >>> earlier, later = bmcd.load_dataset("eshop").of_users(range(3000)).split_users(0.8)
     >>> model = bmcd.Tastes(3, chains=2).fit(earlier, draws=2, warmup=10, seed=1)
     >>> histories, test = later.moments(k=3, seed=1)
-    >>> found = bmcd.diversify(model, test, k=3, hit_rate=0.05, histories=histories)
+    >>> found = bmcd.diversify(model, test, k=3, hit_rate=0.02, histories=histories)
     >>> found.chosen.groups >= found.plain.groups
     True
     """
