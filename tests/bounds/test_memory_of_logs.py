@@ -13,7 +13,7 @@ ROW = 24
 STEPS = {
     # step: program (its arguments are the log and a model), and the largest multiple of the log
     "read": ("import bmcd\nclicks = bmcd.read_clicks(sys.argv[1])\n", 8),
-    "fit": ("import bmcd\nbmcd.Blend(refresh='1d').fit(bmcd.read_clicks(sys.argv[1])).save(sys.argv[2])\n", 30),
+    "fit": ("import bmcd\nbmcd.Blend(refresh='1d').fit(bmcd.read_clicks(sys.argv[1])).save(sys.argv[2])\n", 45),
     "recommend": (
         "from bmcd.cli import app\n"
         "sys.argv = ['bmcd', 'recommend', sys.argv[2], '-k', '10', '-o', sys.argv[2] + '.parquet', '--quiet']\n"

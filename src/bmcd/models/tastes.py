@@ -75,7 +75,7 @@ class Tastes(ProbabilityModel):
     >>> clicks = bmcd.simulate(n_users=300, seed=1).clicks
     >>> model = bmcd.Tastes(n_tastes=4, chains=4).fit(clicks, draws=4, warmup=20, seed=1)
     >>> model
-    Tastes(chains=4, n_tastes=4), fitted to 300 users x 50 items: 4 chains x 4 draws, not converged
+    Tastes(n_tastes=4, chains=4), fitted to 300 users x 50 items: 4 chains x 4 draws, not converged
     >>> model.recommend(k=2, users=[7]).columns.tolist()
     ['user', 'item', 'rank', 'probability', 'mcse']
     """
