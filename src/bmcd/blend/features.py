@@ -41,7 +41,7 @@ Ints = NDArray[np.int64]
 SESSION, RECENT = 20, 20
 # How much less each earlier click counts: of the running session, and of all.
 FADING, RECENT_FADING = 0.7, 0.5
-# Clicks that come up to so many clicks later in a session count as coming later, whatever the distance.
+# Clicks up to this number of clicks later in a session count as coming later, whatever the distance.
 FAR = 20
 # Clicks that are near each other in a session, and how many occurrences an item remembers.
 NEAR, MEMORY = 5, 70.0
