@@ -10,8 +10,7 @@ import sys
 import pytest
 
 ROW = 24
-# A fit was measured at 34.7 on small logs; its limit is a third higher. Limits catch another copy of the counts, not a
-# few bytes.
+# A fit of small logs took 34.7 times the log; its limit is a third higher, to catch another copy of the counts.
 STEPS = {
     # step: program (its arguments are the log and a model), and the largest multiple of the log
     "read": ("import bmcd\nclicks = bmcd.read_clicks(sys.argv[1])\n", 8),
