@@ -3,13 +3,13 @@ PYTHON ?= python3
 BIN := .venv/bin
 JUDGES := .venv/judging/bin
 
-# A folder or two of tests, for test-deep: make test-deep PIECE=tests/sampling
+# A folder or two of tests, for test-deep: make test-deep PIECE=tests/inference
 PIECE :=
 # Some tests start processes of other users, which only root can.
 MARKS := $(shell [ "$$(id -u)" = 0 ] || echo " and not root")
 # What needs Java, a browser, other processes, or a fitted study is not here.
-FAST := tests/baselines tests/blend tests/clicks tests/clusters tests/evaluation tests/exposure tests/mallows tests/plots \
-  tests/prediction tests/system tests/test_architecture.py tests/test_public_names.py tests/test_simulation.py
+FAST := tests/baselines tests/blend tests/clicks tests/evaluation tests/mallows tests/models tests/plots tests/top \
+  tests/test_architecture.py tests/test_public_names.py tests/test_simulation.py
 
 .PHONY: demo test test-fast test-deep test-lowest docs docs-clean lint format types bench bench-guard reproduce java chromium clean
 

@@ -20,7 +20,7 @@ from bmcd.mallows.latent.scan import cluster_tables, shared_tables
 from bmcd.mallows.latent.slow_twin import slow_log_likelihood
 from bmcd.mallows.latent.users import ClickedItems, log_likelihoods, redraw, top_probabilities
 from bmcd.mallows.rank_scale import scale_gaps, scale_values
-from bmcd.system.streams import stream_key
+from bmcd.rng import stream_key
 
 USERS = 1024
 

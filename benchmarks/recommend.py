@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 import bmcd
-from bmcd.prediction.predictor import Predictor
+from bmcd.models.bmcd_predictor import Predictor
 
 
 def seconds(call, *args, **options) -> float:

@@ -15,18 +15,18 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 
 import bmcd
-from bmcd.prediction.predictor import Predictor
-from bmcd.sampling.diagnostics import table, verdict
-from bmcd.sampling.exact.sampler import ExactSampler
-from bmcd.sampling.loop import Sampler, sweeps
-from bmcd.sampling.paper.sampler import PaperSampler
-from bmcd.sampling.posterior import sample_posterior
-from bmcd.sampling.priors import Priors
-from bmcd.sampling.record import ChainRecord, Recording, draws_of
-from bmcd.sampling.run import Plan, Run
-from bmcd.sampling.schema import Problem
-from bmcd.sampling.start.initial import initial_state
-from bmcd.sampling.state import ChainState, make_data
+from bmcd.inference.bmcd.initial import initial_state
+from bmcd.inference.bmcd.sampler import ExactSampler
+from bmcd.inference.diagnostics import table, verdict
+from bmcd.inference.loop import Sampler, sweeps
+from bmcd.inference.paper.sampler import PaperSampler
+from bmcd.inference.posterior import sample_posterior
+from bmcd.inference.priors import Priors
+from bmcd.inference.record import ChainRecord, Recording, draws_of
+from bmcd.inference.run import Plan, Run
+from bmcd.inference.schema import Problem
+from bmcd.inference.state import ChainState, make_data
+from bmcd.models.bmcd_predictor import Predictor
 
 
 def accuracy(probability: np.ndarray, truth: np.ndarray, k: int) -> float:

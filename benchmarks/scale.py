@@ -30,9 +30,9 @@ import numpy as np
 
 import bmcd
 from bmcd.errors import ConvergenceWarning
+from bmcd.inference.bmcd.sampler import ExactSampler
+from bmcd.inference.tastes.sampler import TasteSampler
 from bmcd.plots.style import BLUE, GREY, new_figure
-from bmcd.sampling.exact.sampler import ExactSampler
-from bmcd.sampling.tastes.sampler import TasteSampler
 
 HERE = Path(__file__).parent
 ROWS = HERE / "scale_growth.json"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pandas as pd
 
-from bmcd.system.files import write_file
+from bmcd.files import write_file
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

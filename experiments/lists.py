@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from bmcd import Clicks
 from bmcd.clicks.ids import id_ranks
-from bmcd.prediction.top_k import Lists, best_items, clicked_mask, recommendation_frame
+from bmcd.models.top_k import Lists, best_items, clicked_mask, recommendation_frame
 
 
 def recommend(clicks: Clicks, probability: NDArray[np.float64], mean_rank: NDArray[np.float64], k: int) -> Any:

@@ -19,8 +19,8 @@ from typing import Any
 
 from bmcd import __version__
 from bmcd.errors import FitWarning
-from bmcd.system.files import write_file
-from bmcd.system.threads import LIMIT, thread_count
+from bmcd.files import write_file
+from bmcd.threads import LIMIT, thread_count
 
 Result = dict[str, Any]
 

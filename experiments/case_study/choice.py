@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bmcd.clusters.choose import criteria_table, within_one_standard_error
-from bmcd.clusters.curves import find_elbow
+from bmcd.models.choose_clusters import criteria_table, within_one_standard_error
+from bmcd.models.cluster_curves import find_elbow
 from experiments.tasks import Result
 
 if TYPE_CHECKING:

@@ -9,17 +9,17 @@ import numpy as np
 
 import bmcd
 from bmcd.clicks.splitting import split_at_random_users
-from bmcd.clusters.held_out_users import log_likelihood_by_draw, log_mean
-from bmcd.clusters.matching import name_clusters
 from bmcd.evaluation import Evaluation
 from bmcd.evaluation.metrics import popularity_order
-from bmcd.prediction.predictor import Predictor
-from bmcd.sampling import diagnostics
-from bmcd.sampling.draws import Draws
-from bmcd.sampling.posterior import sample_posterior
-from bmcd.sampling.run import Run
-from bmcd.sampling.start.kmeans import kmeans_inertia
-from bmcd.sampling.tastes.priors import TastePriors
+from bmcd.inference import diagnostics
+from bmcd.inference.bmcd.kmeans import kmeans_inertia
+from bmcd.inference.draws import Draws
+from bmcd.inference.posterior import sample_posterior
+from bmcd.inference.run import Run
+from bmcd.inference.tastes.priors import TastePriors
+from bmcd.models.bmcd_predictor import Predictor
+from bmcd.models.cluster_matching import name_clusters
+from bmcd.models.held_out_users import log_likelihood_by_draw, log_mean
 from experiments.case_study.data import DataSet, prepare
 from experiments.case_study.forecasts import measure_forecasts
 from experiments.lists import recommend

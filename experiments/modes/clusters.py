@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bmcd.inference.state import ChainState
 from bmcd.mallows import log_likelihood
-from bmcd.sampling.state import ChainState
 
 Floats = NDArray[np.float64]
 

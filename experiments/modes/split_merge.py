@@ -20,8 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
+from bmcd.inference.priors import Priors
 from bmcd.mallows import log_likelihood
-from bmcd.sampling.priors import Priors
 from experiments.modes.clusters import Clusters, Floats
 
 # Alphas of the halves are this much larger in the mean, and this far apart, in logarithms.

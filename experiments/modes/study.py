@@ -13,15 +13,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bmcd import __version__
+from bmcd.inference.bmcd.initial import initial_state
+from bmcd.inference.bmcd.sampler import ExactSampler
+from bmcd.inference.priors import Priors
+from bmcd.inference.record import ChainRecord, Recording, draws_of
+from bmcd.inference.run import Plan
+from bmcd.inference.schema import Problem
+from bmcd.inference.state import ChainState, make_data
 from bmcd.mallows import log_likelihood, top_probabilities
-from bmcd.prediction.predictor import Predictor
-from bmcd.sampling.exact.sampler import ExactSampler
-from bmcd.sampling.priors import Priors
-from bmcd.sampling.record import ChainRecord, Recording, draws_of
-from bmcd.sampling.run import Plan
-from bmcd.sampling.schema import Problem
-from bmcd.sampling.start.initial import initial_state
-from bmcd.sampling.state import ChainState, make_data
+from bmcd.models.bmcd_predictor import Predictor
 from experiments.case_study.data import DataSet, prepare
 from experiments.case_study.plan import DATA_SETS, quick_part
 from experiments.document import Contents, Row

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from bmcd import __version__
-from bmcd.system.files import write_file
+from bmcd.files import write_file
 from experiments.document import Contents, Row, percent
 from experiments.next_clicks import measures
 from experiments.next_clicks.methods import BLEND, MOST_ITEMS, REPEATING, Method, methods

@@ -8,11 +8,11 @@ import math
 import numba
 import numpy as np
 
+from bmcd.inference.bmcd.consensus import cost_matrix, invert, shuffle
+from bmcd.inference.bmcd.labels import group_by_label, update_labels
+from bmcd.inference.bmcd.tau import update_tau
 from bmcd.mallows.latent.scan import cluster_tables
-from bmcd.sampling.exact.labels import group_by_label, update_labels
-from bmcd.sampling.exact.rho import cost_matrix, invert, shuffle
-from bmcd.sampling.exact.tau import update_tau
-from bmcd.system.streams import STREAM_SIZE, open_stream, uniform, uniform_below
+from bmcd.rng import STREAM_SIZE, open_stream, uniform, uniform_below
 
 # Which random stream a draw uses; those of the package's moves are smaller.
 CONSENSUS, RANKINGS = 200, 201

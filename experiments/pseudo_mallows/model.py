@@ -10,14 +10,14 @@ from numpy.typing import NDArray
 
 from bmcd import Clicks
 from bmcd.errors import InputError
+from bmcd.inference.diagnostics import Verdict
+from bmcd.inference.draws import Draws
+from bmcd.inference.run import Run
+from bmcd.models.answers import Options, Predictions
 from bmcd.models.base import ProbabilityModel
-from bmcd.prediction.answers import Options, Predictions
-from bmcd.prediction.mixture_answers import MixtureAnswers
-from bmcd.prediction.predictor import count_predictions
-from bmcd.prediction.top_k import check_k
-from bmcd.sampling.diagnostics import Verdict
-from bmcd.sampling.draws import Draws
-from bmcd.sampling.run import Run
+from bmcd.models.bmcd_answers import MixtureAnswers
+from bmcd.models.bmcd_predictor import count_predictions
+from bmcd.models.top_k import check_k
 from experiments.pseudo_mallows.sampler import sample_pseudo
 
 COUNTED = (5, 10)

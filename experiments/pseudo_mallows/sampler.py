@@ -8,16 +8,16 @@ import numpy as np
 
 from bmcd import Clicks
 from bmcd.errors import InputError
+from bmcd.inference.bmcd.initial import initial_state
+from bmcd.inference.draws import Draws
+from bmcd.inference.loop import run_chains
+from bmcd.inference.priors import Priors
+from bmcd.inference.record import RankCounts, Recording
+from bmcd.inference.run import Run
+from bmcd.inference.schema import Problem
+from bmcd.inference.state import ChainState, Data, SweepInfo, make_data
 from bmcd.mallows.latent.scan import shared_tables
-from bmcd.sampling.draws import Draws
-from bmcd.sampling.loop import run_chains
-from bmcd.sampling.priors import Priors
-from bmcd.sampling.record import RankCounts, Recording
-from bmcd.sampling.run import Run
-from bmcd.sampling.schema import Problem
-from bmcd.sampling.start.initial import initial_state
-from bmcd.sampling.state import ChainState, Data, SweepInfo, make_data
-from bmcd.system.streams import stream_key
+from bmcd.rng import stream_key
 from experiments.pseudo_mallows.kernels import pseudo_sweep
 
 ORDERS = ("any", "V")

@@ -9,10 +9,10 @@ from math import exp, log
 import numpy as np
 from scipy import sparse
 
+from bmcd.inference.bmcd.initial import initial_state
+from bmcd.inference.priors import Priors
+from bmcd.inference.state import make_data
 from bmcd.mallows.latent.exact import log_likelihood
-from bmcd.sampling.priors import Priors
-from bmcd.sampling.start.initial import initial_state
-from bmcd.sampling.state import make_data
 from experiments.pseudo_mallows.sampler import PseudoSampler
 from experiments.pseudo_mallows.slow import Cost, Ranking, sequential_law, v_orders
 from experiments.tasks import Result

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 import bmcd
-from bmcd.sampling.tastes.priors import TastePriors
+from bmcd.inference.tastes.priors import TastePriors
 from experiments.lists import recommend
 from experiments.study import IN_A_TASK, Sampling
 from experiments.tasks import Result
@@ -55,7 +55,7 @@ def popularity(seed: int, n_users: int) -> Result:
 
 def fit_bmcd(seed: int, n_users: int, n_clusters: int, sampling: Sampling, keep_probabilities: bool) -> Result:
     """Measure BMCD with a given number of clusters, and the within-cluster distances that the paper chooses by."""
-    from bmcd.clusters.curves import boxplot_rows
+    from bmcd.models.cluster_curves import boxplot_rows
 
     simulation = bmcd.simulate(n_users, seed=seed)
     model = bmcd.BMCD(n_clusters).fit(simulation.clicks, **sampling, seed=seed, **IN_A_TASK)
@@ -96,9 +96,9 @@ def fit_pseudo_mallows(seed: int, n_users: int, n_clusters: int, by_counts: bool
 
 def traces(seed: int, n_users: int, n_clusters: int, sampling: Sampling) -> Result:
     """Sample longer chains, for the traces of alpha and the verdict on convergence."""
-    from bmcd.sampling.diagnostics import verdict
-    from bmcd.sampling.posterior import sample_posterior
-    from bmcd.sampling.run import Run
+    from bmcd.inference.diagnostics import verdict
+    from bmcd.inference.posterior import sample_posterior
+    from bmcd.inference.run import Run
 
     clicks = bmcd.simulate(n_users, seed=seed).clicks
     draws = sample_posterior(clicks, n_clusters, Run(**sampling, seed=seed, **IN_A_TASK))

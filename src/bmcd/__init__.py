@@ -6,27 +6,27 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.2.0"
 
 if TYPE_CHECKING:
-    from bmcd import baselines, errors, evaluation, exposure, mallows, plots, spark, testing
+    from bmcd import baselines, errors, evaluation, mallows, plots, spark, testing
     from bmcd.blend.blend import Blend
     from bmcd.clicks.datasets import load_dataset
     from bmcd.clicks.log import Clicks, ClicksError
     from bmcd.clicks.reading import read_clicks
-    from bmcd.clusters.choose import choose_n_clusters
     from bmcd.evaluation.backtest import backtest
     from bmcd.evaluation.compare import compare
     from bmcd.evaluation.diversify import diversify
     from bmcd.evaluation.evaluate import evaluate
+    from bmcd.evaluation.rerank import rerank
+    from bmcd.evaluation.trade_off import trade_off
     from bmcd.evaluation.tune import tune
-    from bmcd.exposure.rerank import rerank
-    from bmcd.exposure.trade_off import trade_off
+    from bmcd.inference.priors import Priors
+    from bmcd.inference.tastes.priors import TastePriors
+    from bmcd.inference.tastes.simulation import TasteSimulation, simulate_tastes
     from bmcd.models.bmcd import BMCD
+    from bmcd.models.choose_clusters import choose_n_clusters
+    from bmcd.models.list_rules import ListRules
     from bmcd.models.persistence import load
     from bmcd.models.tastes import Tastes
-    from bmcd.prediction.rules import ListRules
     from bmcd.reporting.report import report
-    from bmcd.sampling.priors import Priors
-    from bmcd.sampling.tastes.priors import TastePriors
-    from bmcd.sampling.tastes.simulation import TasteSimulation, simulate_tastes
     from bmcd.simulation import SessionSimulation, Simulation, simulate, simulate_sessions
 
 __all__ = [
@@ -50,7 +50,6 @@ __all__ = [
     "errors",
     "evaluate",
     "evaluation",
-    "exposure",
     "load",
     "load_dataset",
     "mallows",
@@ -73,14 +72,14 @@ _HOME = {
     "Blend": "bmcd.blend.blend",
     "Clicks": "bmcd.clicks.log",
     "ClicksError": "bmcd.clicks.log",
-    "ListRules": "bmcd.prediction.rules",
-    "Priors": "bmcd.sampling.priors",
+    "ListRules": "bmcd.models.list_rules",
+    "Priors": "bmcd.inference.priors",
     "Simulation": "bmcd.simulation",
-    "TastePriors": "bmcd.sampling.tastes.priors",
-    "TasteSimulation": "bmcd.sampling.tastes.simulation",
+    "TastePriors": "bmcd.inference.tastes.priors",
+    "TasteSimulation": "bmcd.inference.tastes.simulation",
     "Tastes": "bmcd.models.tastes",
     "backtest": "bmcd.evaluation.backtest",
-    "choose_n_clusters": "bmcd.clusters.choose",
+    "choose_n_clusters": "bmcd.models.choose_clusters",
     "compare": "bmcd.evaluation.compare",
     "diversify": "bmcd.evaluation.diversify",
     "evaluate": "bmcd.evaluation.evaluate",
@@ -88,15 +87,15 @@ _HOME = {
     "load_dataset": "bmcd.clicks.datasets",
     "read_clicks": "bmcd.clicks.reading",
     "report": "bmcd.reporting.report",
-    "rerank": "bmcd.exposure.rerank",
+    "rerank": "bmcd.evaluation.rerank",
     "simulate": "bmcd.simulation",
     "SessionSimulation": "bmcd.simulation",
     "simulate_sessions": "bmcd.simulation",
-    "simulate_tastes": "bmcd.sampling.tastes.simulation",
-    "trade_off": "bmcd.exposure.trade_off",
+    "simulate_tastes": "bmcd.inference.tastes.simulation",
+    "trade_off": "bmcd.evaluation.trade_off",
     "tune": "bmcd.evaluation.tune",
 }
-_ROOMS = ("baselines", "errors", "evaluation", "exposure", "mallows", "plots", "spark", "testing")
+_ROOMS = ("baselines", "errors", "evaluation", "mallows", "plots", "spark", "testing")
 
 
 def __getattr__(name: str) -> Any:

@@ -12,7 +12,7 @@ import bmcd
 from bmcd import Clicks, baselines
 from bmcd.baselines.base import best_of_rows
 from bmcd.errors import InputError
-from bmcd.prediction.top_k import best_items
+from bmcd.models.top_k import best_items
 from bmcd.testing import check_recommender, example_clicks
 
 BASELINES = {

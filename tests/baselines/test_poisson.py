@@ -11,7 +11,7 @@ import bmcd
 from bmcd import Clicks
 from bmcd.baselines import PoissonFactorisation
 from bmcd.baselines.poisson import ACTIVITY_SHAPE, Factors, start, updated
-from bmcd.prediction.race import race_integral
+from bmcd.models.next_k import race_integral
 from bmcd.testing import example_clicks
 
 

@@ -9,12 +9,11 @@ import pandas as pd
 import pytest
 
 import bmcd
-from bmcd import testing
+from bmcd import container, testing
 from bmcd.baselines import EASE, ItemKNN, Popularity
 from bmcd.blend import blend as module
 from bmcd.errors import BlendError, InputError, StoreError
 from bmcd.models.persistence import pack
-from bmcd.system import container
 
 START = pd.Timestamp("2026-03-01")
 DAY = pd.Timedelta(days=1)

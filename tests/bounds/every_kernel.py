@@ -5,13 +5,13 @@ from dataclasses import replace
 import numpy as np
 
 import bmcd
-from bmcd.clusters.matching import name_clusters
+from bmcd.inference.posterior import sample_posterior
+from bmcd.inference.run import Run
 from bmcd.mallows import DISTANCES, log_likelihood, sample, sample_latent, top_probabilities
-from bmcd.prediction.answers import Options
-from bmcd.prediction.arviz_tree import mixture_tree
-from bmcd.prediction.predictor import Predictor
-from bmcd.sampling.posterior import sample_posterior
-from bmcd.sampling.run import Run
+from bmcd.models.answers import Options
+from bmcd.models.arviz_tree import mixture_tree
+from bmcd.models.bmcd_predictor import Predictor
+from bmcd.models.cluster_matching import name_clusters
 from bmcd.testing import example_clicks
 
 

@@ -66,7 +66,7 @@ def test_a_choice_is_remembered_only_for_the_same_question(folder, tmp_path, mon
     def not_again(*arguments, **options):
         raise RuntimeError("asked again")
 
-    monkeypatch.setattr("bmcd.clusters.choose.choose_n_clusters", not_again)
+    monkeypatch.setattr("bmcd.models.choose_clusters.choose_n_clusters", not_again)
     assert str(chosen_clusters(clicks, range(2, 3), memory, "linear", run)) == str(first)
     for other in ((clicks, range(2, 4), memory, "linear", run), (clicks, range(2, 3), memory, "log", run)):
         with pytest.raises(RuntimeError, match="asked again"):
@@ -222,7 +222,7 @@ def test_a_nightly_fit_is_not_stopped_by_the_checkpoint_of_the_night_before(run,
 
 def test_a_checkpoint_of_another_version_is_set_aside(run, folder, tmp_path, tiny, monkeypatch):
     command = ("fit", folder / "numbers.csv", "-o", tmp_path / "m.bmcd", *tiny)
-    monkeypatch.setattr("bmcd.sampling.checkpoint.__version__", "0.0.1")
+    monkeypatch.setattr("bmcd.inference.checkpoint.__version__", "0.0.1")
     assert run(*command, "--require-converged").code == 3
     monkeypatch.undo()
     found = run(*command)
@@ -274,7 +274,7 @@ def test_a_model_fitted_here_has_its_choice(run, folder, tmp_path):
 
 
 def test_quiet_silences_notes_and_progress_but_no_result(run, folder, tmp_path, tiny, monkeypatch):
-    monkeypatch.setattr("bmcd.system.progress.LOG_SECONDS", 0.0)
+    monkeypatch.setattr("bmcd.progress.LOG_SECONDS", 0.0)
     arguments = ("fit", folder / "numbers.csv", "-o", tmp_path / "m.bmcd", *tiny)
     assert "bmcd: drawing: " in run(*arguments).err
     quiet = run(*arguments, "--quiet")

@@ -14,7 +14,7 @@ from bmcd.cli.ids import ids_in, ids_of_file
 from bmcd.cli.output import check_output, plain, write_frame
 from bmcd.clicks.ids import objects, texts_of
 from bmcd.errors import ClicksError, OutputError
-from bmcd.system.files import write_json
+from bmcd.files import write_json
 
 ROWS = {"user": ["a\x1b", "b,c"], "rank": [1, 2], "mcse": [0.25, float("nan")]}
 

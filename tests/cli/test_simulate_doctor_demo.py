@@ -5,8 +5,8 @@ import pandas as pd
 import pytest
 
 import bmcd
+from bmcd import compiling, kernel_cache
 from bmcd.cli import checks
-from bmcd.system import compiling, kernel_cache
 
 
 def test_simulate_writes_clicks_and_truth(run, tmp_path):

@@ -85,10 +85,10 @@ def test_bad_usage_is_exit_code_2_and_writes_nothing(run, arguments, said, tmp_p
 
 
 def test_options_offer_what_the_library_has():
+    from bmcd.inference.bmcd.initial import STARTS
+    from bmcd.inference.posterior import SAMPLERS
     from bmcd.mallows import DISTANCES
     from bmcd.mallows.rank_scale import scale_values
-    from bmcd.sampling.posterior import SAMPLERS
-    from bmcd.sampling.start.initial import STARTS
 
     assert {d.value for d in Distance} == set(DISTANCES)
     assert {s.value for s in SamplerName} == set(SAMPLERS)

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bmcd.sampling.checkpoint import read_checkpoint
+from bmcd.inference.checkpoint import read_checkpoint
 
 SCRIPT = Path(__file__).parent / "toy.py"
 _spec = importlib.util.spec_from_file_location("toy", SCRIPT)

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import numpy as np
 
-from bmcd.sampling import checkpoint as checkpoint_module
-from bmcd.sampling import loop
-from bmcd.sampling.record import RankCounts, Recording
-from bmcd.sampling.run import Run
-from bmcd.sampling.schema import Problem
-from bmcd.sampling.state import ChainState, SweepInfo
+from bmcd.inference import checkpoint as checkpoint_module
+from bmcd.inference import loop
+from bmcd.inference.record import RankCounts, Recording
+from bmcd.inference.run import Run
+from bmcd.inference.schema import Problem
+from bmcd.inference.state import ChainState, SweepInfo
 
 N_USERS, N_ITEMS, N_CLUSTERS = 6, 5, 2
 PROBLEM = Problem(N_USERS, N_ITEMS, N_CLUSTERS, "a" * 64, {"distance": "footrule", "priors": {"rate": 0.1}})

@@ -63,7 +63,7 @@ def test_the_rooms_are_those_of_the_package():
         files = {path.relative_to(PACKAGE / room).as_posix() for path in (PACKAGE / room).rglob("*.py")}
         assert set(modules) == {name for name in files if not name.endswith("__init__.py")}
         assert len(modules) == len(set(modules))
-    page = room_pages.page("clusters", dict(rooms)["clusters"], PACKAGE)
+    page = room_pages.page("models", dict(rooms)["models"], PACKAGE)
     assert "| `choose_n_clusters` | Fit the mixture" in page
 
 

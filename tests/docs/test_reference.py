@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
-ROOMS = ["bmcd", "bmcd.baselines", "bmcd.errors", "bmcd.evaluation", "bmcd.exposure", "bmcd.mallows", "bmcd.plots"]
+ROOMS = ["bmcd", "bmcd.baselines", "bmcd.errors", "bmcd.evaluation", "bmcd.mallows", "bmcd.plots"]
 ROOMS.append("bmcd.testing")
 # Of a class or function that has several names, the reference shows one.
 SHOWN = re.compile(r"auto(?:class|function|data):: ([\w.]+)")

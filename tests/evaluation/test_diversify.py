@@ -10,7 +10,7 @@ import bmcd
 from bmcd.clicks.log import Clicks
 from bmcd.errors import InputError
 from bmcd.evaluation.diversify import _chosen, _grid, _tested, diversify
-from bmcd.prediction.top_k import Lists
+from bmcd.models.top_k import Lists
 
 N_ITEMS, N_GROUPS, K, HORIZON = 40, 8, 10, 3
 

@@ -12,7 +12,7 @@ from experiments.case_study.results import DataSetResults
 from experiments.case_study.words import in_short
 
 import bmcd
-from bmcd.sampling.tastes.priors import TastePriors
+from bmcd.inference.tastes.priors import TastePriors
 
 pytestmark = pytest.mark.xdist_group("case study")  # the study is run once
 

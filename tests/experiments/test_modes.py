@@ -11,8 +11,8 @@ from experiments.modes.split_merge import Choice, SplitMerge, plackett_luce
 from experiments.modes.study import ModesStudy
 from scipy import sparse, stats
 
+from bmcd.inference.priors import Priors
 from bmcd.mallows import log_likelihood
-from bmcd.sampling.priors import Priors
 
 pytestmark = pytest.mark.chance(0)
 

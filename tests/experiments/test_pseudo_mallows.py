@@ -25,10 +25,10 @@ from scipy import sparse
 
 import bmcd
 from bmcd.errors import ConvergenceWarning, InputError
-from bmcd.sampling.exact.rho import cost_matrix
-from bmcd.sampling.start.initial import initial_state
-from bmcd.sampling.state import make_data
-from bmcd.system.streams import STREAM_SIZE, open_stream, stream_key, uniforms
+from bmcd.inference.bmcd.consensus import cost_matrix
+from bmcd.inference.bmcd.initial import initial_state
+from bmcd.inference.state import make_data
+from bmcd.rng import STREAM_SIZE, open_stream, stream_key, uniforms
 from bmcd.testing import check_recommender
 
 DRAWS = 20_000

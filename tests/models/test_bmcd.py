@@ -13,7 +13,7 @@ from sklearn.exceptions import NotFittedError
 import bmcd
 from bmcd.errors import FitWarning
 from bmcd.mallows import log_likelihood, top_probabilities
-from bmcd.prediction.top_k import TIE, best_items
+from bmcd.models.top_k import TIE, best_items
 from bmcd.testing import check_recommender, example_clicks
 
 SHORT = {"draws": 10, "warmup": 10, "chains": 2, "seed": 1}

@@ -9,11 +9,11 @@ import pandas as pd
 import pytest
 
 import bmcd
+from bmcd import container
 from bmcd.baselines import ALS, EASE, ItemKNN, Popularity, RecentCooccurrence, SessionKNN, Transitions, UserKNN
 from bmcd.errors import InputError, StoreError
 from bmcd.models import persistence
 from bmcd.models.persistence import FEWEST_USERS, load, pack, pack_clicks, save, unpack_clicks, without_users
-from bmcd.system import container
 from bmcd.testing import example_clicks
 
 SHORT = {"draws": 6, "warmup": 4, "chains": 2, "seed": 1}

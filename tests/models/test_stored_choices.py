@@ -5,9 +5,9 @@ import pandas as pd
 import pytest
 
 import bmcd
+from bmcd import container
 from bmcd.errors import StoreError
 from bmcd.models.persistence import pack
-from bmcd.system import container
 
 CLICKS = bmcd.simulate(80, 10, consensuses=2, alpha=6.0, mean_clicks=3.0, seed=2).clicks
 

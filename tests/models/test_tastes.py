@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 
 import bmcd
-from bmcd import testing
+from bmcd import container, testing
 from bmcd.errors import FitWarning, InputError, StoreError
-from bmcd.sampling.tastes.priors import GammaPrior
-from bmcd.system import container
+from bmcd.inference.tastes.priors import GammaPrior
 
 SHORT = {"draws": 4, "warmup": 15, "thin": 2, "progress": False}
 

@@ -7,10 +7,10 @@ import pytest
 
 import bmcd
 from bmcd.errors import ConvergenceWarning, InputError, StoreError
-from bmcd.models import user_sample
-from bmcd.sampling.run import Run
-from bmcd.sampling.tastes.draws import sample_tastes
-from bmcd.sampling.user_samples import users_of_chain
+from bmcd.inference.run import Run
+from bmcd.inference.subsample import users_of_chain
+from bmcd.inference.tastes.draws import sample_tastes
+from bmcd.models import subsample as user_sample
 
 SHORT = {"draws": 4, "warmup": 6, "chains": 3}
 

@@ -23,24 +23,24 @@ SEED = 1  # with rotating seeds a kill near the limit would come and go
 # What can notice a bug, by sampler: name of the kind of test -> tests.
 TESTS = {
     "paper": {
-        "ratios": ["tests/sampling/paper/test_paper_moves.py"],
-        "kept distances": ["tests/sampling/paper/test_paper_sampler.py::test_distances_are_kept_and_runs_resume"],
-        "twin": ["tests/sampling/paper/test_paper_twin.py"],
-        "posterior": ["tests/sampling/paper/test_paper_sampler.py::test_exact_posterior"],
+        "ratios": ["tests/inference/paper/test_paper_moves.py"],
+        "kept distances": ["tests/inference/paper/test_paper_sampler.py::test_distances_are_kept_and_runs_resume"],
+        "twin": ["tests/inference/paper/test_paper_twin.py"],
+        "posterior": ["tests/inference/paper/test_paper_sampler.py::test_exact_posterior"],
     },
     "exact": {
-        "ratios": ["tests/sampling/exact/test_exact_moves.py"],
-        "twin": ["tests/sampling/exact/test_exact_twin.py"],
+        "ratios": ["tests/inference/bmcd/test_exact_moves.py"],
+        "twin": ["tests/inference/bmcd/test_exact_twin.py"],
         "posterior": ["tests/statistical/test_exact_posterior.py::test_every_probability"],
         "Geweke": ["tests/statistical/test_geweke.py::test_the_prior_comes_back"],
         "calibration": ["tests/statistical/test_calibration_of_the_sampler.py::test_the_truth_ranks_uniformly"],
     },
     "tastes": {
-        "ratios": ["tests/sampling/tastes/test_taste_moves.py", "tests/sampling/tastes/test_rank_laws.py"],
-        "twin": ["tests/sampling/tastes/test_taste_twin.py"],
-        "posterior": ["tests/sampling/tastes/test_taste_posterior.py::test_every_quantity"],
-        "Geweke": ["tests/sampling/tastes/test_taste_geweke.py::test_the_prior_comes_back"],
-        "calibration": ["tests/sampling/tastes/test_taste_geweke.py::test_the_truth_ranks_uniformly"],
+        "ratios": ["tests/inference/tastes/test_taste_moves.py", "tests/inference/tastes/test_rank_laws.py"],
+        "twin": ["tests/inference/tastes/test_taste_twin.py"],
+        "posterior": ["tests/inference/tastes/test_taste_posterior.py::test_every_quantity"],
+        "Geweke": ["tests/inference/tastes/test_taste_geweke.py::test_the_prior_comes_back"],
+        "calibration": ["tests/inference/tastes/test_taste_geweke.py::test_the_truth_ranks_uniformly"],
     },
 }
 SAMPLING = ("posterior", "Geweke", "calibration")

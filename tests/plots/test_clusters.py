@@ -3,7 +3,7 @@ import pandas as pd
 import pytest
 
 from bmcd import plots
-from bmcd.clusters.curves import boxplot_rows
+from bmcd.models.cluster_curves import boxplot_rows
 
 
 def test_accuracy_by_clusters_has_runs_means_and_standard_errors(lines_labelled):

@@ -3,7 +3,7 @@ import pytest
 
 from bmcd import plots
 from bmcd.evaluation import Calibration
-from bmcd.prediction.cutoffs import wilson
+from bmcd.models.cutoffs import wilson
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import bmcd
-from bmcd.prediction.rules import choose, read_rules
+from bmcd.models.list_rules import choose, read_rules
 from bmcd.reporting.results import gather_results
 
 NASTY = "<script>document.title='owned'</script>"

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from bmcd.evaluation import Calibration
-from bmcd.prediction.top_k import Lists
+from bmcd.models.top_k import Lists
 from bmcd.reporting.results import choose_cutoffs, choose_k, gather_results
 
 

@@ -5,10 +5,10 @@ import re
 import numpy as np
 
 import bmcd
+from bmcd.markup import escape
 from bmcd.reporting.results import gather_results
 from bmcd.reporting.sections import SECTIONS, comparison, groups
 from bmcd.reporting.sentences import in_100, percent
-from bmcd.system.markup import escape
 
 
 def test_numbers_are_those_of_evaluate_and_compare(reported, page):

@@ -3,11 +3,11 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from bmcd.inference.diagnostics import Verdict
 from bmcd.reporting import sentences
 from bmcd.reporting.headlines import headlines
 from bmcd.reporting.reliability import convergence
 from bmcd.reporting.sentences import judgement
-from bmcd.sampling.diagnostics import Verdict
 
 
 def test_shares_have_the_digits_that_a_reader_needs():

@@ -12,8 +12,8 @@ import httpx
 import pytest
 
 import bmcd
+from bmcd import container
 from bmcd.serve.served_model import hash_of
-from bmcd.system import container
 
 PATIENCE = 120  # seconds, for a machine that is very busy
 ONE = {"people": [{"clicked": ["i1", "i4"]}], "k": 5}

@@ -25,7 +25,7 @@ QUICK = (
 WRITER = (
     "import sys, time\n"
     "from pathlib import Path\n"
-    "from bmcd.system.files import replacement\n"
+    "from bmcd.files import replacement\n"
     "content, target, piece = Path(sys.argv[1]).read_bytes(), Path(sys.argv[2]), 4096\n"
     "print('begun', flush=True)\n"
     "while True:\n"

@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 from scipy import sparse, stats
 
+from bmcd.inference.bmcd.sampler import ExactSampler
+from bmcd.inference.bmcd.sweep import Effort
+from bmcd.inference.priors import Priors
+from bmcd.inference.state import ChainState, make_data
 from bmcd.mallows import distance, sample
 from bmcd.mallows.latent.scan import cluster_tables, shared_tables
 from bmcd.mallows.latent.users import log_likelihoods
-from bmcd.sampling.exact.sampler import ExactSampler
-from bmcd.sampling.exact.sweep import Effort
-from bmcd.sampling.priors import Priors
-from bmcd.sampling.state import ChainState, make_data
 
 N_USERS, N_ITEMS, N_CLUSTERS = 4, 4, 2
 PRIORS = Priors(rate=0.4, concentration=1.5)

@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 from scipy import integrate, special
 
+from bmcd.inference.bmcd.sweep import Effort, exact_sweep
+from bmcd.inference.state import ChainState, Data
 from bmcd.mallows import expected_distance
 from bmcd.mallows.latent.scan import shared_tables
 from bmcd.mallows.rank_scale import scale_values
-from bmcd.sampling.exact.sweep import Effort, exact_sweep
-from bmcd.sampling.state import ChainState, Data
-from bmcd.system.streams import STREAM_SIZE, open_stream, stream_key, uniform_below
+from bmcd.rng import STREAM_SIZE, open_stream, stream_key, uniform_below
 
 N_USERS, N_ITEMS, N_CLUSTERS = 3, 3, 2
 RATE, PSI = 0.5, 1.5

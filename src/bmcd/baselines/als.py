@@ -8,8 +8,8 @@ from threadpoolctl import threadpool_limits
 from bmcd.baselines.base import check_number
 from bmcd.baselines.factors import FactorBaseline
 from bmcd.clicks.log import Clicks
-from bmcd.system.packages import import_optional
-from bmcd.system.threads import thread_count
+from bmcd.packages import import_optional
+from bmcd.threads import thread_count
 
 # With more multiplications in a round than this, several threads are used.
 WORTH_THREADS = 100_000_000

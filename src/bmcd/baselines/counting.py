@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-import bmcd.system.compiling  # noqa: F401  (must stand before the first kernel)
+import bmcd.compiling  # noqa: F401  (must stand before the first kernel)
 from bmcd.clicks.log import Clicks
 from bmcd.clicks.times import as_text, read_time
 from bmcd.errors import InputError, Message, Option

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy import linalg, sparse
 from threadpoolctl import threadpool_limits
 
-import bmcd.system.compiling  # noqa: F401  (must stand before the first kernel)
+import bmcd.compiling  # noqa: F401  (must stand before the first kernel)
 from bmcd.baselines.base import Baseline, Floats, Matrix, check_count, check_number
 from bmcd.baselines.counting import Events
 from bmcd.clicks.log import Clicks

@@ -10,7 +10,7 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-import bmcd.system.compiling  # noqa: F401  (must stand before the first kernel)
+import bmcd.compiling  # noqa: F401  (must stand before the first kernel)
 from bmcd.baselines.base import Baseline, Floats
 from bmcd.baselines.counting import HOUR, Events, events_of
 from bmcd.clicks.frames import column_names

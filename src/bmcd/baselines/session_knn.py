@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-import bmcd.system.compiling  # noqa: F401  (must stand before the first kernel)
+import bmcd.compiling  # noqa: F401  (must stand before the first kernel)
 from bmcd.baselines.base import Floats, check_count, check_number
 from bmcd.baselines.counting import Events, arrays_of, mark_largest, newest_first
 from bmcd.baselines.ordered import OrderedBaseline, hours

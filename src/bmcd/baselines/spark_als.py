@@ -11,7 +11,7 @@ from bmcd.baselines.base import Floats
 from bmcd.baselines.factors import FactorBaseline
 from bmcd.baselines.spark_session import spark_session
 from bmcd.clicks.log import Clicks
-from bmcd.system.threads import thread_count
+from bmcd.threads import thread_count
 
 # With at least this many clicks, users and items are divided into MLlib's ten blocks, which threads can share.
 WORTH_BLOCKS = 1_000_000

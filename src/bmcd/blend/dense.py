@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from bmcd.clicks.log import Clicks
 from bmcd.errors import BlendError, BmcdError, FitWarning, InputError
-from bmcd.system.estimator import clone
+from bmcd.models.estimator import clone
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -13,7 +13,7 @@ from bmcd.blend.features import Csr, Tables, rows_of
 from bmcd.blend.fitting import Fitted, ask
 from bmcd.blend.learning import n_running
 from bmcd.clicks.log import Clicks
-from bmcd.system.markup import paragraphs, table, tag
+from bmcd.markup import paragraphs, table, tag
 
 # A click counts as a reason if the item is this many times as frequent after or beside it as it is overall.
 LEAST_LIFT = 1.5

@@ -31,8 +31,8 @@ from bmcd.baselines.counting import (
     two_steps,
 )
 from bmcd.baselines.session_knn import SessionKNN, session_scores
-from bmcd.prediction.elementary import log1p_of
-from bmcd.system.threads import thread_count
+from bmcd.models.fastmath import log1p_of
+from bmcd.threads import thread_count
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -62,7 +62,7 @@ from bmcd.blend.weights import Examples, learn
 from bmcd.clicks.log import Clicks
 from bmcd.clicks.sequences import owners
 from bmcd.errors import InputError
-from bmcd.system.progress import counting
+from bmcd.progress import counting
 
 Ints = NDArray[np.int64]
 

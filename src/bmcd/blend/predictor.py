@@ -31,14 +31,14 @@ from bmcd.blend.next_k import rates_of, time_of_next_k
 from bmcd.blend.weights import N_OUTSIDE
 from bmcd.clicks.ids import id_ranks
 from bmcd.clicks.log import Clicks
-from bmcd.clusters.summary import ClusterSummaries
 from bmcd.errors import InputError
-from bmcd.prediction.answers import Answers, Floats, Options, Predictions
-from bmcd.prediction.race import race_corrected
-from bmcd.prediction.top_k import Lists
-from bmcd.sampling.diagnostics import Verdict
-from bmcd.system.progress import counting
-from bmcd.system.threads import thread_count
+from bmcd.inference.diagnostics import Verdict
+from bmcd.models.answers import Answers, Floats, Options, Predictions
+from bmcd.models.clusters import ClusterSummaries
+from bmcd.models.next_k import race_corrected
+from bmcd.models.top_k import Lists
+from bmcd.progress import counting
+from bmcd.threads import thread_count
 
 Ints = NDArray[np.int64]
 

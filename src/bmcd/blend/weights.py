@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from bmcd.blend.next_k import rates_of, time_of_next_k
 from bmcd.mallows.latent.scan import REORDER
-from bmcd.system.threads import thread_count
+from bmcd.threads import thread_count
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

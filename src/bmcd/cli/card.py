@@ -22,9 +22,9 @@ def card(
     """Write a model card: data, dates, members, calibration, groups of items, limits, intended use, versions."""
     import hashlib
 
+    from bmcd.files import open_replacement, write_json
     from bmcd.models.persistence import load_model
     from bmcd.reporting.card import html_card, make_card, markdown_card
-    from bmcd.system.files import open_replacement, write_json
 
     target = check_output(output, KINDS, [model])
     fitted = load_model(model)

@@ -97,7 +97,7 @@ def _extras() -> Check:
 def _cores() -> Check:
     import numba
 
-    from bmcd.system.threads import n_cores
+    from bmcd.threads import n_cores
 
     text = f"{n_cores()} of {os.cpu_count()} may be used; numba has {numba.get_num_threads()} threads"
     if hasattr(os, "getloadavg") and os.getloadavg()[0] > 1.5 * n_cores():
@@ -181,8 +181,8 @@ def _tiny_fit() -> Check:
 
 def _compiled() -> Check:
     """Where compiled code is kept, whether it can be, and how much of what has run came from there."""
-    from bmcd.system.compiling import CACHE
-    from bmcd.system.kernel_cache import ADVICE, user_folder
+    from bmcd.compiling import CACHE
+    from bmcd.kernel_cache import ADVICE, user_folder
 
     used = [
         value

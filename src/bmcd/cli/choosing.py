@@ -11,7 +11,7 @@ from bmcd.cli.output import plain, rows_of
 
 if TYPE_CHECKING:
     from bmcd.clicks.log import Clicks
-    from bmcd.clusters.choice import ClusterChoice
+    from bmcd.models.cluster_choice import ClusterChoice
 
 MEMORY = "choice"  # the kind of the file that remembers a choice
 
@@ -59,9 +59,8 @@ def chosen_clusters(
 
     It is kept in the file ``memory``: choosing takes minutes, and a run that is stopped later must not lose them.
     """
-    from bmcd import __version__, choose_n_clusters
+    from bmcd import __version__, choose_n_clusters, container
     from bmcd.models.stored_choices import pack_cluster_choice
-    from bmcd.system import container
 
     of = {
         "version": __version__,
@@ -93,9 +92,9 @@ def told(choice: Any) -> dict[str, Any]:
 
 def _remembered(memory: Path, of: dict[str, Any], clicks: Clicks) -> ClusterChoice | None:
     """What the file says, if it is about the same data and options; anything else is as good as no file."""
+    from bmcd import container
     from bmcd.errors import StoreError
     from bmcd.models.stored_choices import read_cluster_choice
-    from bmcd.system import container
 
     try:
         stored = container.read(memory, MEMORY)

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from bmcd.cli.output import TABLES, RawCells, check_output, console, open_table, plain, print_json, say, write_frame
-from bmcd.system.progress import counting
+from bmcd.progress import counting
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from bmcd.clusters.summary import ClusterSummaries, RankedItem
+    from bmcd.models.clusters import ClusterSummaries, RankedItem
     from bmcd.models.persistence import Model
 
 # Users whose memberships are in memory at a time.

@@ -38,7 +38,7 @@ from bmcd.clicks.log import Clicks
 from bmcd.errors import ConfigError
 from bmcd.evaluation.compare import Comparison, compare
 from bmcd.evaluation.comparison_folder import config_of
-from bmcd.system.files import open_replacement, write_csv, write_file, write_json
+from bmcd.files import open_replacement, write_csv, write_file, write_json
 
 COMPARE_KEYS = ("horizon", "against", "level", "resamples", "n_popular")
 KEYS = ("k", "seed", *COMPARE_KEYS, "data", "tuning", "models")
@@ -189,7 +189,7 @@ def _model_class(name: str, entry: Mapping[str, Any]) -> Any:
 def _options(entry: Mapping[str, Any]) -> dict[str, Any]:
     options = dict(entry.get("options", {}))
     if isinstance(options.get("priors"), dict):
-        from bmcd.sampling.priors import Priors
+        from bmcd.inference.priors import Priors
 
         options["priors"] = Priors(**options["priors"])
     return options

@@ -378,7 +378,7 @@ def _fitted_bmcd(
 ) -> Any:
     """Return the fitted BMCD, whose number of clusters is chosen first unless it is given."""
     import bmcd
-    from bmcd.models.user_sample import some_users
+    from bmcd.models.subsample import some_users
 
     choice = None
     if not isinstance(candidates, int) and "start" not in run:

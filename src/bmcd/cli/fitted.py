@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from bmcd.blend.blend import Blend
     from bmcd.models.persistence import Model
-    from bmcd.models.user_sample import UserSample
+    from bmcd.models.subsample import UserSample
 
 
 def is_finished(model: Model) -> bool:
@@ -29,7 +29,7 @@ def is_finished(model: Model) -> bool:
 
 def remove_checkpoint(checkpoint: Path) -> None:
     """Remove what a finished run has left: a file with its companions, or the folder of a blend."""
-    from bmcd.sampling import checkpoint as chains
+    from bmcd.inference import checkpoint as chains
 
     if checkpoint.is_dir():
         for path in sorted(checkpoint.glob("*.checkpoint*")):
@@ -50,7 +50,7 @@ def is_about_checkpoint(error: BaseException, checkpoint: Path) -> bool:
 
 def set_aside(checkpoint: Path) -> Path:
     """Rename a checkpoint with its companions; one that was set aside before is replaced. Return its new name."""
-    from bmcd.sampling.checkpoint import previous
+    from bmcd.inference.checkpoint import previous
 
     moved = checkpoint.with_name(checkpoint.name + ".set-aside")
     remove_checkpoint(moved)

@@ -62,14 +62,14 @@ class RankScale(StrEnum):
 
 
 class SamplerName(StrEnum):
-    """Those of `bmcd.sampling.posterior`."""
+    """Those of `bmcd.inference.posterior`."""
 
     exact = "exact"
     paper = "paper"
 
 
 class Start(StrEnum):
-    """Those of `bmcd.sampling.start.initial`."""
+    """Those of `bmcd.inference.bmcd.initial`."""
 
     kmeans = "kmeans"
     popularity = "popularity"

@@ -8,7 +8,7 @@ import typer
 
 if TYPE_CHECKING:
     from bmcd.clicks.item_table import ItemTable
-    from bmcd.prediction.rules import ListRules
+    from bmcd.models.list_rules import ListRules
 
 GROUPS = "Groups of items"
 
@@ -66,7 +66,7 @@ def list_rules(
     group: str | None, at_most: int | None, at_least: int | None, shares: list[str] | None, worth: float
 ) -> ListRules | None:
     """Return the rules that options ask for, or None if they ask for none."""
-    from bmcd.prediction.rules import ListRules
+    from bmcd.models.list_rules import ListRules
 
     found = {}
     for text in shares or ():

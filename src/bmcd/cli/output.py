@@ -12,8 +12,8 @@ from typing import IO, TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
-from bmcd.system.files import check_writable, json_ready, open_replacement, write_csv
-from bmcd.system.text import plain
+from bmcd.files import check_writable, json_ready, open_replacement, write_csv
+from bmcd.text import plain
 
 if TYPE_CHECKING:
     from rich.console import Console

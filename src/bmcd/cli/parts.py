@@ -11,8 +11,8 @@ from typing import Any
 
 from bmcd.cli.output import open_table
 from bmcd.errors import OutputError
-from bmcd.system.files import write_json
-from bmcd.system.progress import counting
+from bmcd.files import write_json
+from bmcd.progress import counting
 
 FACTS = "what.json"
 

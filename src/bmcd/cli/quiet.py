@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 import typer
 
-from bmcd.system.progress import LOG, QUIET
+from bmcd.progress import LOG, QUIET
 
 Quiet = Annotated[bool, typer.Option("--quiet", help="No progress and no notes; warnings and errors stay.")]
 

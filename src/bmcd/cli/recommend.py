@@ -181,7 +181,7 @@ def _price(reports: list[dict[str, Any]]) -> dict[str, Any]:
     """Return what rules did to all lists of this run, for JSON."""
     if not reports:
         return {}
-    from bmcd.prediction.rules import RulesReport, joined
+    from bmcd.models.list_rules import RulesReport, joined
 
     parts = [RulesReport(**{name: one[name] for name in RulesReport._fields}) for one in reports]
     return {"rules": joined(parts).to_dict()}

@@ -9,11 +9,11 @@ import typer
 
 from bmcd.cli.names import SimulatedModel
 from bmcd.cli.output import TABLES, check_output, open_table, print_json, say, write_frame
-from bmcd.system.progress import counting
+from bmcd.progress import counting
 
 if TYPE_CHECKING:
     from bmcd.clicks.log import Clicks
-    from bmcd.sampling.tastes.simulation import TasteSimulation
+    from bmcd.inference.tastes.simulation import TasteSimulation
     from bmcd.simulation import Simulation
 
 PAPER_ITEMS = 50

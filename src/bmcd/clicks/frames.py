@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from bmcd.errors import ClicksError
-from bmcd.system.text import listed, shown
+from bmcd.text import listed, shown
 
 Library = Literal["pandas", "polars", "pyarrow"]
 

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from bmcd.clicks.sequences import owners, position_in_group
 from bmcd.clicks.times import as_text, read_duration, read_time
 from bmcd.errors import ClicksError, InputError, Message, Option
-from bmcd.system.text import shown
+from bmcd.text import shown
 
 if TYPE_CHECKING:
     from bmcd.clicks.log import Clicks

@@ -6,7 +6,9 @@ from bmcd.evaluation.compare import Comparison, compare
 from bmcd.evaluation.diversify import Diversity, diversify
 from bmcd.evaluation.evaluate import Evaluation, ItemCounts, evaluate
 from bmcd.evaluation.intervals import Interval, PairedDifference, paired_difference
-from bmcd.prediction.cutoffs import cutoff_for, cutoff_table, sure_cutoff_for
+from bmcd.evaluation.rerank import Reranking, ShownItems, rerank
+from bmcd.evaluation.trade_off import TradeOff, trade_off
+from bmcd.models.cutoffs import cutoff_for, cutoff_table, sure_cutoff_for
 
 __all__ = [
     "Backtest",
@@ -17,6 +19,9 @@ __all__ = [
     "Interval",
     "ItemCounts",
     "PairedDifference",
+    "Reranking",
+    "ShownItems",
+    "TradeOff",
     "backtest",
     "compare",
     "cutoff_for",
@@ -24,5 +29,7 @@ __all__ = [
     "diversify",
     "evaluate",
     "paired_difference",
+    "rerank",
     "sure_cutoff_for",
+    "trade_off",
 ]

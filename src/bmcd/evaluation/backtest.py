@@ -17,11 +17,11 @@ from bmcd.evaluation.calibration import GROUPS, equal_groups
 from bmcd.evaluation.intervals import bootstrap, percentiles
 from bmcd.evaluation.metrics import PerUser
 from bmcd.evaluation.windows import WindowHits, takes, window_hits, windows_of
-from bmcd.prediction.top_k import check_horizon, check_k
-from bmcd.system.estimator import clone
-from bmcd.system.markup import paragraphs, table, tag
-from bmcd.system.progress import counting
-from bmcd.system.text import listed
+from bmcd.markup import paragraphs, table, tag
+from bmcd.models.estimator import clone
+from bmcd.models.top_k import check_horizon, check_k
+from bmcd.progress import counting
+from bmcd.text import listed
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

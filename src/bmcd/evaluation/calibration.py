@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from bmcd.clicks.log import Library
 from bmcd.errors import InputError
-from bmcd.prediction.cutoffs import check_hits, cutoff_columns, cutoff_for, cutoff_table
+from bmcd.models.cutoffs import check_hits, cutoff_columns, cutoff_for, cutoff_table
 
 Floats = NDArray[np.float64]
 

@@ -23,9 +23,9 @@ from bmcd.evaluation.evaluate import (
 )
 from bmcd.evaluation.intervals import Interval, PairedDifference, paired_differences
 from bmcd.evaluation.windows import takes
-from bmcd.prediction.top_k import check_k
-from bmcd.system.progress import counting
-from bmcd.system.text import listed
+from bmcd.models.top_k import check_k
+from bmcd.progress import counting
+from bmcd.text import listed
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bmcd.clicks.log import Clicks
-from bmcd.system.files import open_replacement, write_csv, write_file, write_json
+from bmcd.files import open_replacement, write_csv, write_file, write_json
 
 if TYPE_CHECKING:
     from bmcd.evaluation.compare import Comparison, Entry

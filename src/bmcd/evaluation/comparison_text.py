@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from bmcd.system.markup import Html, table, tag
+from bmcd.markup import Html, table, tag
 
 if TYPE_CHECKING:
     from rich.table import Table

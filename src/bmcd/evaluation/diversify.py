@@ -13,11 +13,11 @@ from bmcd.clicks.histories import clicks_of_histories
 from bmcd.clicks.log import Clicks, Library
 from bmcd.errors import InputError, InputTypeError
 from bmcd.evaluation.windows import takes, windows_of
-from bmcd.prediction.bounds import betting_p_value, lower_bound, qualified
-from bmcd.prediction.rules import ListRules, groups_in_lists, read_rules, ruled_lists
-from bmcd.prediction.top_k import Lists, check_horizon, check_k
-from bmcd.prediction.truth import Truth, read_truth, was_clicked
-from bmcd.system.estimator import clone
+from bmcd.models.bounds import betting_p_value, lower_bound, qualified
+from bmcd.models.estimator import clone
+from bmcd.models.hits import Truth, read_truth, was_clicked
+from bmcd.models.list_rules import ListRules, groups_in_lists, read_rules, ruled_lists
+from bmcd.models.top_k import Lists, check_horizon, check_k
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

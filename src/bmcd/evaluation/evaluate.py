@@ -21,9 +21,9 @@ from bmcd.evaluation.calibration import GROUPS, Calibration, bin_edges, equal_gr
 from bmcd.evaluation.intervals import Interval, bootstrap, percentiles
 from bmcd.evaluation.lists import RankedLists, read_k, read_lists
 from bmcd.evaluation.metrics import PerUser
-from bmcd.prediction.truth import Truth, read_truth, was_clicked
-from bmcd.system.markup import paragraphs, table, tag
-from bmcd.system.text import listed
+from bmcd.markup import paragraphs, table, tag
+from bmcd.models.hits import Truth, read_truth, was_clicked
+from bmcd.text import listed
 
 if TYPE_CHECKING:
     from bmcd.simulation import Simulation

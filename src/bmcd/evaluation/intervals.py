@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from bmcd.clicks.ids import objects, positions
 from bmcd.errors import InputError
 from bmcd.evaluation.metrics import PerUser
-from bmcd.prediction.cutoffs import wilson as wilson  # of the paper's shares, and documented here
-from bmcd.system.text import listed, shown
+from bmcd.models.cutoffs import wilson as wilson  # of the paper's shares, and documented here
+from bmcd.text import listed, shown
 
 if TYPE_CHECKING:
     from bmcd.evaluation.evaluate import Evaluation

@@ -12,8 +12,8 @@ from bmcd.clicks.frames import collected, column_names, column_of, columns
 from bmcd.clicks.ids import encode
 from bmcd.clicks.log import Clicks
 from bmcd.errors import ClicksError, InputError
-from bmcd.prediction.truth import was_clicked
-from bmcd.system.text import shown
+from bmcd.models.hits import was_clicked
+from bmcd.text import shown
 
 Ints = NDArray[np.int64]
 

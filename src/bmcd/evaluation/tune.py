@@ -19,9 +19,9 @@ from bmcd.clicks.log import Clicks
 from bmcd.errors import InputError, Message, Option
 from bmcd.evaluation.evaluate import evaluate
 from bmcd.evaluation.windows import window_hits
-from bmcd.prediction.top_k import check_horizon, check_k
-from bmcd.system.progress import counting
-from bmcd.system.threads import thread_count
+from bmcd.models.top_k import check_horizon, check_k
+from bmcd.progress import counting
+from bmcd.threads import thread_count
 
 Floats = NDArray[np.float64]
 LATER = 0.2

@@ -14,7 +14,7 @@ from bmcd.clicks.log import Clicks
 from bmcd.clicks.splitting import Window
 from bmcd.errors import ClicksError, InputError, Message, Option
 from bmcd.evaluation.lists import read_lists
-from bmcd.prediction.truth import read_truth, was_clicked
+from bmcd.models.hits import read_truth, was_clicked
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -3,7 +3,7 @@
 Rank 1 is best everywhere. The model is P(r) = exp(-alpha / n * d(r, rho)) / Z_n(alpha).
 """
 
-import bmcd.system.compiling  # noqa: F401  (must stand before the first kernel)
+import bmcd.compiling  # noqa: F401  (must stand before the first kernel)
 from bmcd.errors import EstimateWarning
 from bmcd.mallows.distances import DISTANCES, cayley, distance, footrule, hamming, kendall, spearman, ulam
 from bmcd.mallows.latent import log_likelihood, sample_latent, top_probabilities

@@ -1,1 +1,3 @@
-"""The models people use, one file each, and their files on disk. Knows no rivals, measures or reports."""
+"""The models BMCD and Tastes, and what all models share: probabilities, lists, reasons, clusters, model files."""
+
+import bmcd.compiling  # noqa: F401  (must stand before the first kernel)

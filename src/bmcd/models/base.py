@@ -14,20 +14,20 @@ from bmcd.clicks.histories import clicks_of_histories
 from bmcd.clicks.ids import id_ranks
 from bmcd.clicks.item_table import Filter, allowed_items
 from bmcd.clicks.log import Clicks
-from bmcd.clusters.summary import ClusterSummaries
 from bmcd.errors import InputError
+from bmcd.inference.diagnostics import SHORT, Verdict
+from bmcd.inference.draws import ChainDraws
+from bmcd.markup import tag
+from bmcd.models.answers import Answers, MaxDraws, Options, Predictions
+from bmcd.models.clusters import ClusterSummaries
+from bmcd.models.cutoffs import cutoff_for, cutoff_table, sure_cutoff_for
+from bmcd.models.estimator import BaseEstimator, not_fitted
+from bmcd.models.hits import read_truth, was_clicked
+from bmcd.models.list_rules import Rules, RulesReport, read_rules, ruled_lists
 from bmcd.models.persistence import Packed, save
-from bmcd.models.remarks import warn_if_few_are_left
-from bmcd.prediction.answers import Answers, MaxDraws, Options, Predictions
-from bmcd.prediction.cutoffs import cutoff_for, cutoff_table, sure_cutoff_for
-from bmcd.prediction.rules import Rules, RulesReport, read_rules, ruled_lists
-from bmcd.prediction.top_k import Frame, Lists, check_horizon, check_k, recommendation_frame
-from bmcd.prediction.truth import read_truth, was_clicked
-from bmcd.sampling.diagnostics import SHORT, Verdict
-from bmcd.sampling.draws import ChainDraws
+from bmcd.models.top_k import Frame, Lists, check_horizon, check_k, recommendation_frame
+from bmcd.models.warnings import warn_if_few_are_left
 from bmcd.simulation import Simulation
-from bmcd.system.estimator import BaseEstimator, not_fitted
-from bmcd.system.markup import tag
 
 Floats = NDArray[np.float64]
 
@@ -386,7 +386,7 @@ class ProbabilityModel(BaseEstimator, ABC):
         """Return the smallest `min_probability` with which what is kept has at least the wanted hit rate.
 
         It does so with this confidence for other users like those of ``test``, although it is chosen on these: see
-        `bmcd.prediction.cutoffs.sure_cutoff_for`. By default that rests on a bootstrap over users, with
+        `bmcd.models.cutoffs.sure_cutoff_for`. By default that rests on a bootstrap over users, with
         ``finite_sample`` on a bound that holds for any number of them. With confidence None the hit rate is only
         that on these data, and a little lower on others. If no cut-off will do, an error says what can be promised.
         """

@@ -9,15 +9,23 @@ from typing import Any, Literal
 from numpy.typing import ArrayLike
 
 from bmcd.clicks.log import Clicks
-from bmcd.clusters.choose import ClusterChoice, choose_n_clusters
 from bmcd.errors import InputError
+from bmcd.inference import diagnostics
+from bmcd.inference.draws import Draws
+from bmcd.inference.posterior import sample_posterior
+from bmcd.inference.priors import Priors
+from bmcd.inference.run import Run
+from bmcd.models.answers import MaxDraws, Options
+from bmcd.models.arviz_tree import mixture_tree
 from bmcd.models.base import ProbabilityModel
-from bmcd.models.earlier import earlier_fit
+from bmcd.models.bmcd_answers import MixtureAnswers
+from bmcd.models.choose_clusters import ClusterChoice, choose_n_clusters
+from bmcd.models.estimator import clone
+from bmcd.models.explanation import Explanation, explain
 from bmcd.models.persistence import Packed
-from bmcd.models.remarks import warn_about_fit
 from bmcd.models.stored_choices import pack_cluster_choice, read_cluster_choice
 from bmcd.models.stored_draws import pack_mixture, read_cluster_names, unpack_mixture, with_cluster_names
-from bmcd.models.user_sample import (
+from bmcd.models.subsample import (
     UserSample,
     read_user_sample,
     refuse_interrupted,
@@ -25,18 +33,10 @@ from bmcd.models.user_sample import (
     some_users,
     with_user_sample,
 )
-from bmcd.prediction.answers import MaxDraws, Options
-from bmcd.prediction.arviz_tree import mixture_tree
-from bmcd.prediction.explanation import Explanation, explain
-from bmcd.prediction.mixture_answers import MixtureAnswers
-from bmcd.prediction.top_k import check_horizon, check_k
-from bmcd.sampling import diagnostics
-from bmcd.sampling.draws import Draws
-from bmcd.sampling.posterior import sample_posterior
-from bmcd.sampling.priors import Priors
-from bmcd.sampling.run import Run
-from bmcd.system.estimator import clone
-from bmcd.system.progress import tell
+from bmcd.models.top_k import check_horizon, check_k
+from bmcd.models.warm_start import earlier_fit
+from bmcd.models.warnings import warn_about_fit
+from bmcd.progress import tell
 
 # k for which other distances than the footrule count, unless `fit` is told otherwise.
 COUNTED = (5, 10)
@@ -61,7 +61,7 @@ class BMCD(ProbabilityModel):
     priors
         `Priors()`; what changes the posterior.
     sampler
-        "exact" or "paper", see `bmcd.sampling.posterior.sample_posterior`.
+        "exact" or "paper", see `bmcd.inference.posterior.sample_posterior`.
     start
         Where chains start: "kmeans", "popularity" or "random".
     alpha_update, ranks_move

@@ -23,13 +23,13 @@ from scipy.optimize import minimize_scalar
 from bmcd.clicks import splitting
 from bmcd.clicks.log import Clicks
 from bmcd.errors import InputError, Interrupted, Message, Option
-from bmcd.prediction.taste_predictor import TastePredictor
-from bmcd.sampling.priors import check_priors
-from bmcd.sampling.run import Run
-from bmcd.sampling.tastes.draws import sample_tastes
-from bmcd.sampling.tastes.priors import TastePriors
-from bmcd.system.markup import Html, tag
-from bmcd.system.progress import counting
+from bmcd.inference.priors import check_priors
+from bmcd.inference.run import Run
+from bmcd.inference.tastes.draws import sample_tastes
+from bmcd.inference.tastes.priors import TastePriors
+from bmcd.markup import Html, tag
+from bmcd.models.taste_predictor import TastePredictor
+from bmcd.progress import counting
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -22,12 +22,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from bmcd import container
 from bmcd.clicks.ids import objects
 from bmcd.clicks.item_table import ItemGroups, ItemTable, is_safe
 from bmcd.clicks.log import Clicks
 from bmcd.errors import InputError, StoreError
-from bmcd.system import container
-from bmcd.system.text import shown
+from bmcd.text import shown
 
 if TYPE_CHECKING:
     from bmcd.blend.blend import Blend

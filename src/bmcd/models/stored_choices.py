@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bmcd.clicks.log import Clicks
-from bmcd.clusters.choice import ClusterChoice
+from bmcd.files import json_ready
+from bmcd.inference.tastes.draws import describe_priors, read_priors
 from bmcd.models.choose_tastes import TasteChoice
+from bmcd.models.cluster_choice import ClusterChoice
 from bmcd.models.persistence import Arrays, Packed, is_too_few, read_array, read_whole_number
-from bmcd.sampling.tastes.draws import describe_priors, read_priors
-from bmcd.system.files import json_ready
 
 if TYPE_CHECKING:
     import pandas as pd

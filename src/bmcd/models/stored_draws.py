@@ -9,9 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bmcd.clicks.log import Clicks
-from bmcd.clusters.naming import checked_names
+from bmcd.inference.draws import MIXTURE, ChainDraws, Draws
+from bmcd.inference.priors import Priors
+from bmcd.inference.run import Plan
+from bmcd.inference.schema import Problem, Schema, check_rankings
+from bmcd.inference.tastes.draws import TASTES, TasteDraws, read_priors
 from bmcd.mallows.distances import check_distance
 from bmcd.mallows.rank_scale import scale_values
+from bmcd.models.cluster_names import checked_names
 from bmcd.models.persistence import (
     Arrays,
     Packed,
@@ -23,12 +28,7 @@ from bmcd.models.persistence import (
     unpack_clicks,
     without_users,
 )
-from bmcd.sampling.draws import MIXTURE, ChainDraws, Draws
-from bmcd.sampling.priors import Priors
-from bmcd.sampling.run import Plan
-from bmcd.sampling.schema import Problem, Schema, check_rankings
-from bmcd.sampling.tastes.draws import TASTES, TasteDraws, read_priors
-from bmcd.system.text import shown
+from bmcd.text import shown
 
 STOPPED = ("finished", "time", "interrupted")
 # Optional arrays, which other functions read.

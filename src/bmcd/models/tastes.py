@@ -10,14 +10,20 @@ from numpy.typing import ArrayLike
 
 from bmcd.clicks.log import Clicks
 from bmcd.errors import InputError
+from bmcd.inference.run import Run
+from bmcd.inference.tastes import diagnostics
+from bmcd.inference.tastes.draws import TasteDraws, read_priors, sample_tastes
+from bmcd.inference.tastes.priors import TastePriors
+from bmcd.models.answers import MaxDraws, Options
+from bmcd.models.arviz_tree import taste_tree
 from bmcd.models.base import ProbabilityModel
 from bmcd.models.choose_tastes import FEWEST, MOST, TasteChoice, choose_tastes
-from bmcd.models.earlier import earlier_fit
+from bmcd.models.estimator import clone
+from bmcd.models.explanation import TasteExplanation
 from bmcd.models.persistence import Packed
-from bmcd.models.remarks import warn_about_fit
 from bmcd.models.stored_choices import pack_taste_choice, read_taste_choice
 from bmcd.models.stored_draws import pack_tastes, read_cluster_names, unpack_tastes, with_cluster_names
-from bmcd.models.user_sample import (
+from bmcd.models.subsample import (
     UserSample,
     read_user_sample,
     refuse_interrupted,
@@ -25,17 +31,11 @@ from bmcd.models.user_sample import (
     some_users,
     with_user_sample,
 )
-from bmcd.prediction.answers import MaxDraws, Options
-from bmcd.prediction.arviz_tree import taste_tree
-from bmcd.prediction.explanation import TasteExplanation
-from bmcd.prediction.taste_answers import TasteAnswers
-from bmcd.prediction.top_k import check_horizon, check_k
-from bmcd.sampling.run import Run
-from bmcd.sampling.tastes import diagnostics
-from bmcd.sampling.tastes.draws import TasteDraws, read_priors, sample_tastes
-from bmcd.sampling.tastes.priors import TastePriors
-from bmcd.system.estimator import clone
-from bmcd.system.progress import tell
+from bmcd.models.taste_answers import TasteAnswers
+from bmcd.models.top_k import check_horizon, check_k
+from bmcd.models.warm_start import earlier_fit
+from bmcd.models.warnings import warn_about_fit
+from bmcd.progress import tell
 
 
 class Tastes(ProbabilityModel):

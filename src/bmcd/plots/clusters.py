@@ -79,10 +79,10 @@ def within_distance(
 ) -> Figure:
     """Draw boxplots of the within-cluster distance for each number of clusters, a panel for each frame.
 
-    The frames are those of `ClusterChoice.boxplot` and `bmcd.clusters.curves.boxplot_rows`: by n_clusters (index or
+    The frames are those of `ClusterChoice.boxplot` and `cluster_curves.boxplot_rows`: by n_clusters (index or
     column), with whislo, q1, med, q3, whishi.
 
-    >>> from bmcd.clusters.curves import boxplot_rows
+    >>> from bmcd.models.cluster_curves import boxplot_rows
     >>> figure = within_distance(boxplot_rows({2: np.arange(5.0), 3: np.arange(3.0)}))
     >>> [text.get_text() for text in figure.axes[0].get_xticklabels()]
     ['2', '3']
@@ -118,7 +118,7 @@ def alpha_traces(
 
     ``alpha`` is [chain, draw, cluster] (or [draw, cluster]); ``clusters`` names them; ``truth`` has their true
     values, drawn as dashed lines. Clusters may change their names between draws and chains, so match them first
-    (`bmcd.clusters.matching`).
+    (`bmcd.models.cluster_matching`).
 
     >>> figure = alpha_traces(np.ones((2, 5, 3)), truth=[1, 2, 3])
     >>> len(figure.axes), len(figure.axes[0].get_lines())

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from bmcd.models.cutoffs import wilson
 from bmcd.plots.style import (
     GREY,
     Figure,
@@ -20,7 +21,6 @@ from bmcd.plots.style import (
     round_ticks,
     styled,
 )
-from bmcd.prediction.cutoffs import wilson
 
 if TYPE_CHECKING:
     from bmcd.evaluation import Calibration

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bmcd.errors import InputError, InputTypeError
-from bmcd.system.packages import import_optional
-from bmcd.system.text import listed
+from bmcd.packages import import_optional
+from bmcd.text import listed
 
 import_optional("matplotlib", needed_by="drawing a figure", extra="report")
 import matplotlib  # noqa: E402

@@ -8,7 +8,7 @@ from bmcd.errors import InputError
 from bmcd.plots.style import BLUE, VERMILLION, Figure, new_figure, round_ticks, styled
 
 if TYPE_CHECKING:
-    from bmcd.exposure.trade_off import TradeOff
+    from bmcd.evaluation.trade_off import TradeOff
 
 # What the horizontal axis can show: a column of `TradeOff.rows`, and its label.
 X_LABELS = {

@@ -11,10 +11,10 @@ from typing import Any
 from bmcd import __version__
 from bmcd.blend.blend import Blend
 from bmcd.clicks.times import as_text
+from bmcd.files import json_ready
+from bmcd.markup import Html, bullets, paragraphs, short_title, table, tag
 from bmcd.models.persistence import Model, sampled_models
-from bmcd.system.files import json_ready
-from bmcd.system.markup import Html, bullets, paragraphs, short_title, table, tag
-from bmcd.system.text import plain
+from bmcd.text import plain
 
 PACKAGES = ("numpy", "scipy", "numba", "pyarrow", "scikit-learn")
 USES = (

@@ -16,7 +16,7 @@ from bmcd.evaluation.intervals import bootstrap, percentiles
 from bmcd.evaluation.metrics import PerUser
 from bmcd.models.base import ProbabilityModel
 from bmcd.models.persistence import Model, sampled_models
-from bmcd.prediction.top_k import Lists
+from bmcd.models.top_k import Lists
 
 LEVEL, RESAMPLES = 0.95, 2000
 Items = frozenset[Any]

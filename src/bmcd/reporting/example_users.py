@@ -13,11 +13,11 @@ from bmcd.blend.blend import Blend
 from bmcd.clicks.histories import clicks_of_histories
 from bmcd.clicks.log import Clicks
 from bmcd.errors import InputError
+from bmcd.models.answers import MaxDraws
 from bmcd.models.bmcd import BMCD
 from bmcd.models.persistence import Model
 from bmcd.models.tastes import Tastes
-from bmcd.prediction.answers import MaxDraws
-from bmcd.prediction.top_k import Lists
+from bmcd.models.top_k import Lists
 
 N_EXAMPLES = 12
 # Examples are looked for among so many users, with so few draws: where they belong need not be exact.

@@ -7,13 +7,13 @@ from importlib import resources
 from string import Template
 from typing import Any, NamedTuple
 
+from bmcd.markup import Html, escape, tag, title_tag
 from bmcd.plots import Figure
 from bmcd.reporting.headlines import Headline, headlines
 from bmcd.reporting.results import Results, ResultsForK
 from bmcd.reporting.search import search_box, search_data
 from bmcd.reporting.sentences import n_groups
 from bmcd.reporting.svg import inline_svg
-from bmcd.system.markup import Html, escape, tag, title_tag
 
 # A light must not be told by its colour alone.
 LAMPS = {"good": "✓ ", "look": "! ", "bad": "✕ ", "none": ""}

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from bmcd.blend.blend import Blend
+from bmcd.inference.diagnostics import MIN_DRAWS
 from bmcd.models.persistence import sampled_models
 from bmcd.models.tastes import Tastes
 from bmcd.reporting.results import Results
-from bmcd.sampling.diagnostics import MIN_DRAWS
 
 
 def convergence(results: Results) -> str:

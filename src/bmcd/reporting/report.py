@@ -10,14 +10,14 @@ from typing import Any
 from bmcd.clicks.log import Clicks
 from bmcd.errors import InputError
 from bmcd.evaluation.diversify import Diversity
+from bmcd.files import check_writable, open_replacement
 from bmcd.models.bmcd import BMCD
 from bmcd.models.persistence import Model
 from bmcd.models.tastes import Tastes
+from bmcd.progress import counting
 from bmcd.reporting.page import Section, make_page
 from bmcd.reporting.results import gather_results
 from bmcd.reporting.sections import SECTIONS
-from bmcd.system.files import check_writable, open_replacement
-from bmcd.system.progress import counting
 
 SUFFIXES = (".html", ".htm")
 

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bmcd.markup import Html, json_script, short_title, tag
 from bmcd.reporting.results import Results
-from bmcd.system.markup import Html, json_script, short_title, tag
 
 # More items than this, and only the most clicked can be looked up: the page must stay small. Of users those with
 # most clicks, or only those shown if there are more items; 5,000 with lists of 5 and 10 take less than 1 MB.

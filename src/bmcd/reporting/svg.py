@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from xml.etree import ElementTree
 
+from bmcd.markup import Html
 from bmcd.plots import Figure
-from bmcd.system.markup import Html
-from bmcd.system.text import plain
+from bmcd.text import plain
 
 _NAMESPACE = re.compile(r"^\{[^}]*\}")
 _REFERENCE = re.compile(r"url\(#([^)]+)\)")

@@ -10,7 +10,7 @@ from pydantic import Field, ValidationError
 from starlette.responses import Response
 
 from bmcd.errors import BmcdError
-from bmcd.prediction.rules import ListRules
+from bmcd.models.list_rules import ListRules
 from bmcd.serve.current_model import CurrentModel
 from bmcd.serve.invocations import answer_rows, people_of
 from bmcd.serve.live import Live
@@ -30,7 +30,7 @@ from bmcd.serve.problems import JsonAnswer, Problem, from_error, from_validation
 from bmcd.serve.served_model import ServedModel
 from bmcd.serve.settings import Limits
 from bmcd.serve.slots import Slots
-from bmcd.system.text import shown
+from bmcd.text import shown
 
 B = TypeVar("B", bound=Body)
 PROBLEMS: dict[int | str, dict[str, Any]] = {

@@ -12,7 +12,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from bmcd.errors import BmcdError
-from bmcd.system.text import shown
+from bmcd.text import shown
 
 TITLES = {
     400: "Bad request",

@@ -23,14 +23,14 @@ from bmcd.clicks.histories import clicks_of_histories
 from bmcd.clicks.ids import objects, texts_of
 from bmcd.clicks.item_table import Filter
 from bmcd.errors import BmcdError, InputError, StoreError, UnknownIdError
+from bmcd.files import json_ready
+from bmcd.models.list_rules import ListRules, RulesReport, joined
 from bmcd.models.persistence import Model, load_model, sampled_models
-from bmcd.prediction.rules import ListRules, RulesReport, joined
-from bmcd.prediction.top_k import Lists
+from bmcd.models.top_k import Lists
 from bmcd.reporting.card import html_card, make_card
 from bmcd.serve.messages import Id
 from bmcd.serve.slots import stop_if_unwanted
-from bmcd.system.files import json_ready
-from bmcd.system.text import listed, shown
+from bmcd.text import listed, shown
 
 # What a model is asked before it is called ready.
 WARM_K = 10

@@ -27,7 +27,7 @@ from bmcd.clicks.ids import id_ranks, objects
 from bmcd.clicks.times import SESSION_GAP, BadTimeError, to_clock
 from bmcd.errors import ClicksError, InputError, InputTypeError
 from bmcd.spark.frames import WHOLE_NUMBERS, clean_ids, quoted
-from bmcd.system.text import listed, shown
+from bmcd.text import listed, shown
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import Any, Literal
 
 from bmcd.errors import InputError, InputTypeError
+from bmcd.models.answers import MaxDraws
 from bmcd.models.bmcd import BMCD
 from bmcd.models.persistence import Model, load_model, sampled_models
-from bmcd.prediction.answers import MaxDraws
-from bmcd.prediction.top_k import check_k
+from bmcd.models.top_k import check_k
 from bmcd.spark.counting import with_times
 from bmcd.spark.frames import check_frame, one_history_a_user, one_row_a_user, without_pandas_warning
 from bmcd.spark.shipping import check_workers, on_worker, ship_model
-from bmcd.system.text import shown
+from bmcd.text import shown
 
 
 def recommend(

@@ -24,8 +24,8 @@ from bmcd.mallows.footrule_scan import MAX_TABLE_ITEMS
 from bmcd.mallows.latent import users as kernels
 from bmcd.mallows.latent.scan import ClusterTables, SharedTables, cluster_tables, shared_tables
 from bmcd.mallows.rank_scale import scale_gaps
-from bmcd.system.streams import stream_key
-from bmcd.system.threads import thread_count
+from bmcd.rng import stream_key
+from bmcd.threads import thread_count
 
 # Starting a thread costs as much as computing this many users; a thread then takes as many at a time.
 USERS_PER_THREAD = 256

@@ -6,7 +6,7 @@ from __future__ import annotations
 import numba
 
 from bmcd.mallows.latent import scan
-from bmcd.system.streams import uniform, uniform_below
+from bmcd.rng import uniform, uniform_below
 
 
 @numba.njit(cache=True)

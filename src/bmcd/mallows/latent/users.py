@@ -17,13 +17,13 @@ from bmcd.mallows.latent.likelihood import log_likelihood_user
 from bmcd.mallows.latent.redraw import sample_user
 from bmcd.mallows.latent.top import top_probabilities_user
 from bmcd.mallows.latent.workspace import make_workspace
-from bmcd.system.streams import STREAM_SIZE, open_stream
+from bmcd.rng import STREAM_SIZE, open_stream
 
 
 class ClickedItems(NamedTuple):
     """The clicked items of user j: user_items[user_start[j] : user_start[j + 1]].
 
-    The kernels take any tuple that has these two fields, such as `bmcd.sampling.state.Data`.
+    The kernels take any tuple that has these two fields, such as `bmcd.inference.state.Data`.
     """
 
     user_start: NDArray[np.int64]

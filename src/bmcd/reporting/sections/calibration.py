@@ -6,11 +6,11 @@ from typing import Any
 
 from bmcd import plots
 from bmcd.evaluation import Calibration
+from bmcd.markup import paragraphs, table, tag
 from bmcd.reporting import sentences
 from bmcd.reporting.page import Section, captioned, for_each_k
 from bmcd.reporting.results import Results, ResultsForK
 from bmcd.reporting.sentences import percent
-from bmcd.system.markup import paragraphs, table, tag
 
 # The bins are as narrow as they can be with at most so many of them.
 BIN_WIDTHS, MOST_BINS = (0.01, 0.02, 0.05, 0.1), 20

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from bmcd.markup import Html, paragraphs, table, tag, title_tag
 from bmcd.reporting.changes import Changes, GroupChange, HitChange, ListChange
 from bmcd.reporting.page import Section, for_each_k
 from bmcd.reporting.results import Results, ResultsForK
 from bmcd.reporting.sentences import counted, group_word, in_100, percent
-from bmcd.system.markup import Html, paragraphs, table, tag, title_tag
-from bmcd.system.text import and_list
+from bmcd.text import and_list
 
 MOST_ITEMS = 8
 

@@ -8,11 +8,11 @@ from typing import Any
 from bmcd import plots
 from bmcd.evaluation import Interval
 from bmcd.evaluation.diversity_price import Gap, diversity_price
+from bmcd.markup import paragraphs, table, tag
 from bmcd.reporting import sentences
 from bmcd.reporting.page import Section, captioned, for_each_k
 from bmcd.reporting.results import Results, ResultsForK
 from bmcd.reporting.sentences import hundredths, percent
-from bmcd.system.markup import paragraphs, table, tag
 
 # The measures that get a figure, and its caption.
 CAPTIONS = {

@@ -6,12 +6,12 @@ from typing import Any
 
 from bmcd import plots
 from bmcd.blend.blend import Blend
+from bmcd.inference.diagnostics import Verdict
+from bmcd.markup import Html, bullets, paragraphs, table, tag
 from bmcd.reporting.page import Section, captioned
 from bmcd.reporting.reliability import convergence
 from bmcd.reporting.results import Results
 from bmcd.reporting.sentences import percent
-from bmcd.sampling.diagnostics import Verdict
-from bmcd.system.markup import Html, bullets, paragraphs, table, tag
 
 WINDOWS = (
     "Each window of the past was predicted by members and weights from the clicks before it: hits of the next "

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from bmcd import plots
+from bmcd.markup import json_script, paragraphs, table, tag
 from bmcd.reporting import sentences
 from bmcd.reporting.page import Section, captioned, for_each_k
 from bmcd.reporting.results import Results, ResultsForK
 from bmcd.reporting.sentences import percent
-from bmcd.system.markup import json_script, paragraphs, table, tag
 
 HEADS = ("right", "least prob.", "kept", "a user", "users", "hits")
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from bmcd import plots
+from bmcd.markup import bullets, paragraphs, short_title, table, tag
 from bmcd.reporting.page import Section, captioned
 from bmcd.reporting.results import Results
 from bmcd.reporting.sentences import n_test_clicks, split
-from bmcd.system.markup import bullets, paragraphs, short_title, table, tag
 
 
 def section(results: Results) -> Section:

@@ -6,10 +6,10 @@ from typing import Any
 
 from bmcd import plots
 from bmcd.evaluation import ItemCounts
+from bmcd.markup import Html, paragraphs, short_title, tag
 from bmcd.reporting.page import Section, captioned, for_each_k
 from bmcd.reporting.results import Results, ResultsForK
 from bmcd.reporting.sentences import percent
-from bmcd.system.markup import Html, paragraphs, short_title, tag
 
 
 def section(results: Results) -> Section:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from bmcd import plots
-from bmcd.clusters.summary import RankedItem
+from bmcd.markup import Html, bullets, paragraphs, table, tag
+from bmcd.models.clusters import RankedItem
 from bmcd.reporting.page import Section, captioned, item_tag
 from bmcd.reporting.reliability import converged
 from bmcd.reporting.results import Results
 from bmcd.reporting.sentences import counted, group_word, percent
-from bmcd.system.markup import Html, bullets, paragraphs, table, tag
 
 MOST_ITEMS = 5
 # More groups than this are there for those who ask.

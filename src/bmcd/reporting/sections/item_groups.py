@@ -8,10 +8,10 @@ import numpy as np
 
 from bmcd.evaluation.by_group import GroupMeasures, shares_of
 from bmcd.evaluation.diversify import Diversity
+from bmcd.markup import Html, json_script, paragraphs, short_title, table, tag
 from bmcd.reporting.page import Section, for_each_k
 from bmcd.reporting.results import Results, ResultsForK
 from bmcd.reporting.sentences import percent, split
-from bmcd.system.markup import Html, json_script, paragraphs, short_title, table, tag
 
 # How many columns of groups, and groups of each, are shown.
 MOST_COLUMNS, MOST_GROUPS = 3, 20

@@ -6,17 +6,17 @@ from typing import Any
 
 from bmcd import __version__, plots
 from bmcd.blend.blend import Blend
-from bmcd.clusters.matching import name_clusters
+from bmcd.inference.diagnostics import MIN_DRAWS
+from bmcd.inference.draws import ChainDraws, Draws
+from bmcd.inference.tastes.draws import TasteDraws
+from bmcd.markup import Html, paragraphs, table, tag
 from bmcd.models.bmcd import BMCD
+from bmcd.models.cluster_matching import name_clusters
+from bmcd.models.estimator import clone
 from bmcd.models.persistence import sampled_models
 from bmcd.models.tastes import Tastes
 from bmcd.reporting.page import Section, captioned
 from bmcd.reporting.results import Results
-from bmcd.sampling.diagnostics import MIN_DRAWS
-from bmcd.sampling.draws import ChainDraws, Draws
-from bmcd.sampling.tastes.draws import TasteDraws
-from bmcd.system.estimator import clone
-from bmcd.system.markup import Html, paragraphs, table, tag
 
 MOST_TRACES, MOST_QUANTITIES = 8, 15
 ENDED = {"finished": "as planned", "time": "by its time budget", "interrupted": "by hand"}

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from bmcd.markup import bullets, tag
 from bmcd.reporting import sentences
 from bmcd.reporting.page import Section, for_each_k
 from bmcd.reporting.results import Results
-from bmcd.system.markup import bullets, tag
 
 HOW_TO_TEST = (
     "To learn that, hold out clicks before the fit (Clicks.split_at, split_users, hold_out), and give them to the "

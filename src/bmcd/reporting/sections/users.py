@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from bmcd.markup import Html, bullets, short_title, table, tag, title_tag
 from bmcd.reporting.example_users import ExampleUser
 from bmcd.reporting.page import Section, for_each_k, item_tag
 from bmcd.reporting.results import Results, ResultsForK
 from bmcd.reporting.sentences import counted, group_word, own_ranking, percent, split, test_clicks
-from bmcd.system.markup import Html, bullets, short_title, table, tag, title_tag
-from bmcd.system.text import and_list
+from bmcd.text import and_list
 
 MOST_CLICKS = 15
 # Groups to which a user belongs with a smaller probability are not named.

@@ -1,1 +1,0 @@
-"""Clusters: choosing their number, matching them between chains, summarising them. Knows no recommendations."""

@@ -1,0 +1,90 @@
+"""What a run is asked to do: `Plan` says how many sweeps; `Run` adds seed, threads, time and checkpoint."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bmcd.errors import InputError
+from bmcd.threads import thread_count
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How many chains, and how many sweeps of each: `warmup`, then `thin` for every draw that is kept."""
+
+    n_chains: int
+    draws: int
+    warmup: int
+    thin: int = 1
+
+    def __post_init__(self) -> None:
+        for name, least in (("n_chains", 1), ("draws", 1), ("warmup", 0), ("thin", 1)):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not hasattr(value, "__index__") or value < least:
+                label = "chains" if name == "n_chains" else name
+                raise InputError(f"{label} must be a whole number, {least} or more, but it is {value!r}.")
+
+    @property
+    def n_sweeps(self) -> int:
+        """The number of sweeps of one chain."""
+        return self.warmup + self.draws * self.thin
+
+    def kept_before(self, sweep: int) -> int:
+        """Return how many draws the sweeps 0, ..., sweep - 1 leave."""
+        return max(0, sweep - self.warmup) // self.thin
+
+    def sweeps_to_draw(self, sweep: int) -> int:
+        """Return how many sweeps are left to the end of the warm-up or, after it, to the next draw that is kept."""
+        past = sweep - self.warmup
+        return -past if past < 0 else self.thin - past % self.thin
+
+
+@dataclass(frozen=True)
+class Run:
+    """All that a run is asked to do besides the model: what `fit` was told, in one object.
+
+    Only `draws`, `warmup`, `chains`, `thin` and `seed` change what is drawn.
+
+    >>> Run(draws=10, warmup=5, thin=2).plan.n_sweeps
+    25
+    """
+
+    draws: int = 200
+    """Draws to keep of each chain."""
+    warmup: int = 200
+    """Sweeps of each chain before its first draw."""
+    chains: int = 4
+    thin: int = 1
+    """Sweeps for every draw that is kept."""
+    seed: int = 0
+    n_threads: int | None = None
+    """Chains at a time; by default as many as there are cores. It never changes a draw."""
+    progress: Any = None
+    """Show a line on standard error: True, False, or None for only at a terminal. Or a `Progress` to tell."""
+    checkpoint: str | Path | None = None
+    """A file to resume from if it is there, written every `checkpoint_every` seconds and at the end."""
+    checkpoint_every: float = 60.0
+    max_time: float | None = None
+    """Seconds after which to stop and return what was drawn."""
+    first_chain: int = 0
+    """The number of the first chain: chains of one fit may run in several places, without checkpoints."""
+
+    def __post_init__(self) -> None:
+        _ = self.plan  # checks the numbers
+        thread_count(self.n_threads)
+        if self.max_time is not None and not self.max_time > 0:
+            raise InputError(f"max_time must be a positive number of seconds, but it is {self.max_time!r}.")
+        if self.first_chain and self.checkpoint is not None:
+            raise ValueError("only chains that are numbered from 0 can have a checkpoint")
+        if math.isnan(self.checkpoint_every) or self.checkpoint_every < 0:
+            raise InputError(
+                f"checkpoint_every must be a positive number of seconds, but it is {self.checkpoint_every!r}."
+            )
+
+    @property
+    def plan(self) -> Plan:
+        """Chains and sweeps."""
+        return Plan(self.chains, self.draws, self.warmup, self.thin)

@@ -1,0 +1,141 @@
+"""What a fitted model can be asked, worked out when it is first asked for and kept."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from typing import Any, Literal, NamedTuple, TypeVar, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bmcd.clicks.ids import id_ranks, places_of, positions
+from bmcd.clicks.item_table import allowed_items
+from bmcd.clicks.log import Clicks
+from bmcd.errors import InputError
+from bmcd.inference.diagnostics import Verdict
+from bmcd.models.cluster_names import checked_names
+from bmcd.models.clusters import ClusterSummaries
+from bmcd.models.top_k import Lists, best_items, clicked_mask
+
+Floats = NDArray[np.float64]
+T = TypeVar("T")
+# Of how many draws an answer is the mean, over all chains: "auto" leaves it to the model, None takes all.
+MaxDraws = int | Literal["auto"] | None
+
+
+class Options(NamedTuple):
+    """What changes how long an answer takes, and not what it means."""
+
+    max_draws: MaxDraws
+    n_threads: int | None
+    progress: bool | None
+
+
+def draws_per_chain(max_draws: MaxDraws, enough: int, n_chains: int, n_draws: int) -> int:
+    """Return how many of the ``n_draws`` of each chain are used, at least one; ``enough`` in all is "auto".
+
+    >>> [draws_per_chain(max_draws, 20, 4, 25) for max_draws in ("auto", None, 40, 3)]
+    [5, 25, 10, 1]
+    """
+    if max_draws is None:
+        return n_draws
+    if isinstance(max_draws, str) and max_draws != "auto":
+        raise InputError(f"max_draws must be a whole number, 'auto', or None for all, but it is {max_draws!r}.")
+    if max_draws != "auto" and max_draws < 1:
+        raise InputError(f"max_draws must be at least 1, or None for all, but it is {max_draws}.")
+    return min(max((enough if max_draws == "auto" else max_draws) // n_chains, 1), n_draws)
+
+
+class Predictions(NamedTuple):
+    """What is known of some users and all items, [user, item]."""
+
+    probability: Floats  # that the item is among the user's next k; 0 where it is clicked
+    mcse: Floats  # its Monte Carlo standard error
+    tie_breaker: Floats  # of the user's own groups: among equal probabilities the smallest comes first
+
+
+class Answers(ABC):
+    """Answers of one fit to ``clicks``, whose users may have been left out (0 users)."""
+
+    def __init__(self, clicks: Clicks) -> None:
+        self.clicks = clicks
+        self.cluster_names: dict[int, str] = {}
+        self._kept: dict[Hashable, object] = {}
+
+    def once(self, key: Hashable, make: Callable[[], T]) -> T:
+        """Return what ``make`` gives, made when it is first asked for."""
+        if key not in self._kept:
+            self._kept[key] = make()
+        return cast(T, self._kept[key])
+
+    @abstractmethod
+    def verdict(self) -> Verdict:
+        """Return whether the chains have converged, in words."""
+
+    @abstractmethod
+    def summaries(self) -> ClusterSummaries:
+        """Return what each cluster is like, without names."""
+
+    def clusters(self) -> ClusterSummaries:
+        """Return what each cluster is like, and what people call it."""
+        return self.summaries().named(self.cluster_names)
+
+    def name_clusters(self, names: Mapping[int, str]) -> None:
+        """Call clusters, numbered as in `clusters`, by these names; an empty one takes a name away."""
+        changed = self.cluster_names | checked_names(names, len(self.summaries()))
+        self.cluster_names = {number: name for number, name in sorted(changed.items()) if name}
+
+    @abstractmethod
+    def memberships(self, people: Clicks, options: Options) -> Floats:
+        """Return P(user belongs to cluster), [user, cluster], clusters numbered as in `clusters`."""
+
+    @abstractmethod
+    def predictions(
+        self, people: Clicks, rows: NDArray[np.int64] | None, k: int, options: Options
+    ) -> Iterator[tuple[NDArray[np.int64], Predictions]]:
+        """Yield predictions for the next k clicks block by block, each with the positions of its users.
+
+        They are for the users in these rows of the fitted clicks, or, if rows is None, for ``people`` never seen.
+        """
+
+    def rows(self, users: Iterable[object] | None) -> NDArray[np.int64]:
+        """Return where these users stand in the clicks; all of them without."""
+        if users is None:
+            return np.arange(self.clicks.n_users)
+        known, hint = self.clicks.users, "For people it was not fitted to, use recommend_for."
+        # Kept: whoever asks for a million users asks for some thousand at a time.
+        return positions(users, known, "user", hint, self.once("places", lambda: places_of(known)))
+
+    def lists(
+        self,
+        people: Clicks,
+        rows: NDArray[np.int64] | None,
+        k: int,
+        items: Iterable[object] | None,
+        options: Options,
+        horizon: int,
+    ) -> Lists:
+        """Return the best k items of each user, with their probabilities for the next ``horizon`` clicks."""
+        allowed = self._allowed(items)
+        order = self.once("order", lambda: id_ranks(self.clicks.items))
+        matrix = people.matrix if rows is None else people.matrix[rows]
+        nothing = np.zeros((0, min(k, people.n_items)))
+        parts: list[tuple[NDArray[Any], ...]] = [(nothing.astype(np.int64), nothing, nothing)]
+        for block, predicted in self.predictions(people, rows, horizon, options):
+            available = ~clicked_mask(matrix, block) & allowed
+            best = best_items(predicted.probability, available, k, order, predicted.tie_breaker)
+            values = (np.take_along_axis(of, best, axis=1) for of in (predicted.probability, predicted.mcse))
+            parts.append((best, *values))
+        chosen, probability, mcse = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+        return Lists(chosen, {"probability": probability, "mcse": mcse})
+
+    def lists_of_all(self, k: int, options: Options, horizon: int) -> Lists:
+        """Return the same for all users and items; kept, since cut-offs and comparisons ask again."""
+        every, key = self.rows(None), ("lists", k, horizon, options.max_draws)
+        return self.once(key, lambda: self.lists(self.clicks, every, k, None, options, horizon))
+
+    def _allowed(self, items: Iterable[object] | None) -> NDArray[np.bool_]:
+        """Return which items may be recommended."""
+        allowed = allowed_items(self.clicks.items, None, items)
+        return np.ones(self.clicks.n_items, np.bool_) if allowed is None else allowed

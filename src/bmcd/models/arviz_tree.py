@@ -1,0 +1,181 @@
+"""The draws for ArviZ: clusters matched between chains, and what the draws say of the clicks they are of."""
+
+from __future__ import annotations
+
+import warnings
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import fields, replace
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import linear_sum_assignment
+
+from bmcd.clicks.log import Clicks
+from bmcd.errors import InputError
+from bmcd.inference import diagnostics
+from bmcd.inference.bmcd.marginals import marginals_of_draw, replicated_counts
+from bmcd.inference.draws import ChainDraws, Draws
+from bmcd.inference.state import make_data
+from bmcd.inference.tastes import diagnostics as taste_diagnostics
+from bmcd.inference.tastes.draws import TasteDraws
+from bmcd.mallows.latent.scan import shared_tables
+from bmcd.models.answers import MaxDraws, Options, draws_per_chain
+from bmcd.models.cluster_matching import ClusterNames
+from bmcd.packages import import_optional
+from bmcd.progress import counting
+from bmcd.rng import stream_key
+from bmcd.threads import thread_count
+
+AnyDraws = TypeVar("AnyDraws", bound=ChainDraws)
+PER_CLUSTER = ("alpha", "tau", "rho", "label_counts", "alpha_accepted")
+PER_TASTE = ("alpha", "rho", "visits_per_taste")
+
+
+def mixture_tree(draws: Draws, names: ClusterNames, clicks: Clicks, users: bool, options: Options) -> Any:
+    """Return the draws of a mixture in ArviZ's container; see `BMCD.to_arviz`."""
+    chosen = _spaced(draws, options.max_draws)
+    names = replace(names, name=names.name[:, chosen])
+    draws = _at(draws, chosen)
+    matched: Any = {name: names.sort(getattr(draws, name)) for name in PER_CLUSTER}
+    draws = replace(draws, **matched)
+    tree = _renumbered(diagnostics.to_arviz(draws, clicks.items.tolist()), "cluster", draws.problem.n_clusters)
+    if users and clicks.n_users:
+        groups = _observed(clicks)
+        if draws.problem.options["distance"] == "footrule":
+            found = _of_users(draws, clicks, options)
+            groups |= {
+                "log_likelihood": {"clicks": found[0]},
+                "posterior_predictive": {"clicks_per_item": found[2]},
+            }
+            member = {"membership": (("chain", "draw", "user", "cluster"), found[1])}
+            known = {"user": clicks.users.tolist()}
+            tree["posterior"] = tree["posterior"].to_dataset().assign(member).assign_coords(known)
+        tree = _with_groups(tree, groups, clicks)
+    return _for_this_arviz(tree)
+
+
+def taste_tree(draws: TasteDraws, order: NDArray[np.int64], clicks: Clicks, users: bool, options: Options) -> Any:
+    """Return the draws of tastes in ArviZ's container; see `Tastes.to_arviz`."""
+    matched = _matched_tastes(draws, order)
+    draws = _at(draws, _spaced(draws, options.max_draws))
+    sorted_: Any = {}
+    for name in PER_TASTE:
+        values = getattr(draws, name)
+        sorted_[name] = np.stack([values[chain][:, own] for chain, own in enumerate(matched)])
+    draws = replace(draws, **sorted_)
+    tree = _renumbered(taste_diagnostics.to_arviz(draws, clicks.items), "taste", draws.n_tastes)
+    if users and clicks.n_users:
+        replicated = {"posterior_predictive": {"clicks_per_item": _new_people(draws, clicks.n_users)}}
+        tree = _with_groups(tree, _observed(clicks) | replicated, clicks)
+    return _for_this_arviz(tree)
+
+
+def _spaced(draws: ChainDraws, max_draws: MaxDraws) -> NDArray[np.int64]:
+    """Return which draws of each chain to take: about ``max_draws`` over all chains, evenly spaced."""
+    if isinstance(max_draws, int) and max_draws < draws.n_chains:
+        raise InputError(f"max_draws must be at least one of each of {draws.n_chains} chains, or None for all.")
+    number = draws_per_chain(max_draws, draws.n_draws * draws.n_chains, draws.n_chains, draws.n_draws)
+    return np.linspace(0, draws.n_draws - 1, number).round().astype(np.int64)
+
+
+def _at(draws: AnyDraws, chosen: NDArray[np.int64]) -> AnyDraws:
+    """Return some of the draws of each chain."""
+    traces: Any = {
+        field.name: getattr(draws, field.name)[:, chosen]
+        for field in fields(draws)
+        if field.name not in ("warmup_log_joint", "tally", "n_tallied")
+        and isinstance(getattr(draws, field.name), np.ndarray)
+    }
+    return replace(draws, **traces)
+
+
+def _renumbered(tree: Any, dim: str, number: int) -> Any:
+    """Return the tree with clusters numbered from 1, as people see them."""
+    for name, group in tree.children.items():
+        if dim in group.dims:
+            tree[name] = group.to_dataset().assign_coords({dim: np.arange(1, number + 1)})
+    return tree
+
+
+def _observed(clicks: Clicks) -> dict[str, dict[str, Any]]:
+    return {
+        "observed_data": {"clicks": clicks.matrix.toarray().astype(np.int8), "clicks_per_item": clicks.per_item},
+        "constant_data": {"n_clicked": clicks.per_user},
+    }
+
+
+def _with_groups(tree: Any, groups: dict[str, dict[str, Any]], clicks: Clicks) -> Any:
+    build = import_optional("arviz_base", needed_by="to_arviz", extra="arviz").from_dict
+    dims = {"clicks_per_item": ["item"], "n_clicked": ["user"]}
+    coords = {"user": clicks.users.tolist(), "item": clicks.items.tolist()}
+    for name, variables in groups.items():
+        own = ["user", "item"] if name == "observed_data" else ["user"]
+        tree[name] = build({name: variables}, dims={**dims, "clicks": own}, coords=coords)[name]
+    return tree
+
+
+def _of_users(draws: Draws, clicks: Clicks, options: Options) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+    """Return log-likelihoods [chain, draw, user], memberships [.., user, cluster], replicated counts [.., item]."""
+    data = make_data(clicks.matrix, draws.problem.options["rank_scale"])
+    shared, key = shared_tables(np.diff(data.scale)), stream_key(draws.seed)
+    shape = draws.alpha.shape[:2]
+    log_p = np.empty((*shape, clicks.n_users))
+    membership = np.empty((*shape, clicks.n_users, draws.alpha.shape[2]), np.float32)
+    counts = np.zeros((*shape, clicks.n_items), np.int64)
+    rho = draws.rho.astype(np.int64)
+
+    def work(place: tuple[int, int]) -> None:
+        weight = np.empty(membership.shape[2:])
+        alpha, tau = draws.alpha[place], draws.tau[place]
+        marginals_of_draw(data, rho[place], alpha, tau, shared, log_p[place], weight)
+        membership[place] = weight
+        replicated_counts(clicks.per_user, rho[place], alpha, shared, weight, key, *place, counts[place])
+
+    places = [(chain, draw) for chain in range(shape[0]) for draw in range(shape[1])]
+    pool = ThreadPoolExecutor(thread_count(options.n_threads))
+    with pool, counting(options.progress, "draws", len(places)) as show:
+        for number, _ in enumerate(pool.map(work, places)):
+            show(number + 1)
+    return log_p, membership, counts
+
+
+def _matched_tastes(draws: TasteDraws, order: NDArray[np.int64]) -> list[NDArray[np.int64]]:
+    """Return the tastes of each chain in the order of those of the best chain that they are matched with.
+
+    Each match has the largest sum of cosines between the probabilities of the items, at the last draw. Tastes that
+    only one chain has are matched with what is left, so that single tastes agree only where `clusters_` says so.
+    """
+    last, matched = draws.n_draws - 1, []
+    best = draws.first_items(draws.best_chain, last)[:, order]
+    for chain in range(draws.n_chains):
+        own = draws.first_items(chain, last)
+        cosine = (best / np.linalg.norm(best, axis=0)).T @ (own / np.linalg.norm(own, axis=0))
+        found = order if chain == draws.best_chain else linear_sum_assignment(-cosine)[1]
+        matched.append(np.asarray(found, np.int64))
+    return matched
+
+
+def _new_people(draws: TasteDraws, n_users: int) -> NDArray[np.int64]:
+    """Return the clicks of as many new people on each item, [chain, draw, item]; their rates are from the prior."""
+    rng = np.random.default_rng(np.random.SeedSequence(draws.seed, spawn_key=(9,)))
+    counts = np.empty((draws.n_chains, draws.n_draws, draws.problem.n_items), np.int64)
+    for place in np.ndindex(counts.shape[:2]):
+        rates = rng.gamma(draws.a[place][0], 1.0 / draws.b[place][0], (n_users, draws.n_tastes))
+        arrivals = rates @ draws.first_items(*place).T
+        counts[place] = (rng.random(arrivals.shape) < -np.expm1(-arrivals)).sum(axis=0)
+    return counts
+
+
+def _for_this_arviz(tree: Any) -> Any:
+    """Return what the installed ArviZ takes: its DataTree, or the InferenceData of versions before 1."""
+    try:
+        before_one = version("arviz").startswith("0.")
+    except PackageNotFoundError:
+        return tree
+    if not before_one:
+        return tree
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)  # says that version 1 will differ, which this is about
+        return import_optional("arviz", needed_by="to_arviz", extra="arviz").InferenceData.from_datatree(tree)

@@ -1,0 +1,218 @@
+"""What each cluster is like, for people to read: size, alpha, its best items, and those that set it apart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, NamedTuple, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bmcd.clicks.log import Clicks, Library
+from bmcd.inference.draws import Draws
+from bmcd.markup import short_title, table
+from bmcd.models.cluster_matching import ClusterNames
+from bmcd.models.cluster_names import suggest_names
+
+# Percentiles: all intervals hold 90 % of the draws.
+INTERVAL = (5, 95)
+# How many items of a summary are the best, and how many set the cluster apart.
+TOP, APART = 10, 5
+
+
+@dataclass(frozen=True)
+class RankedItem:
+    """An item and its consensus rank in a cluster, with an interval that holds 90 % of the draws."""
+
+    item: Any
+    title: str
+    rank: float
+    low: float
+    high: float
+    elsewhere: float
+    """Its mean rank in the other clusters, weighted by their size."""
+
+
+@dataclass(frozen=True)
+class ClusterSummary:
+    """One cluster; `print` it for a short report."""
+
+    cluster: int
+    """1 is the largest."""
+    n_users: float
+    n_users_interval: tuple[float, float]
+    share: float
+    alpha: float
+    """How closely its users follow the consensus; 0 is not at all."""
+    alpha_interval: tuple[float, float]
+    top: tuple[RankedItem, ...]
+    """The best items of the consensus, best first."""
+    apart: tuple[RankedItem, ...]
+    """Items that are ranked much higher here than in the other clusters."""
+    agreement: float
+    """How well the chains agree on the consensus; 1 is the same in all, 0 no more alike than by chance."""
+    kind: Literal["cluster", "taste"] = "cluster"
+    """A user belongs to one cluster, and has several tastes: users of a taste are then shares of users added up."""
+    name: str | None = None
+    """What people call it; see `name_clusters` of the model."""
+    suggested_name: str = ""
+    """What it could be called, by the titles of the items that set it apart."""
+
+    @property
+    def title(self) -> str:
+        """Its number, and its name if it has one, such as: Cluster 1 (skirts)."""
+        return f"{self.kind.capitalize()} {self.cluster}" + (f" ({self.name})" if self.name else "")
+
+    def __str__(self) -> str:
+        lines = [
+            f"{self.title}: {self.n_users:,.0f} users ({self.share:.1%}; "
+            f"{self.n_users_interval[0]:,.0f} to {self.n_users_interval[1]:,.0f}), alpha {self.alpha:.2f} "
+            f"({self.alpha_interval[0]:.2f} to {self.alpha_interval[1]:.2f}), chains agree {self.agreement:.0%}"
+        ]
+        lines += [f"  {i.rank:5.1f} ({i.low:.0f} to {i.high:.0f})  {i.title}" for i in self.top]
+        lines += [f"  set apart by: {', '.join(i.title for i in self.apart)}"] if self.apart else []
+        return "\n".join(lines)
+
+
+class ClusterSummaries(Sequence[ClusterSummary]):
+    """All clusters, the largest first. `print` it, or take `to_frame()`."""
+
+    def __init__(self, clusters: Sequence[ClusterSummary], library: Library = "pandas") -> None:
+        self._clusters, self._library = tuple(clusters), library
+
+    @overload
+    def __getitem__(self, index: int) -> ClusterSummary: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[ClusterSummary]: ...
+    def __getitem__(self, index: int | slice) -> ClusterSummary | Sequence[ClusterSummary]:
+        return self._clusters[index]
+
+    def __len__(self) -> int:
+        return len(self._clusters)
+
+    def __iter__(self) -> Iterator[ClusterSummary]:
+        return iter(self._clusters)
+
+    def __repr__(self) -> str:
+        return "\n\n".join(map(str, self._clusters))
+
+    def _repr_html_(self) -> str:
+        kind = self._clusters[0].kind if self._clusters else "cluster"
+        rows = [
+            (
+                c.cluster,
+                f"{c.n_users:,.0f} ({c.share:.1%})",
+                f"{c.alpha:.2f} ({c.alpha_interval[0]:.2f} to {c.alpha_interval[1]:.2f})",
+                f"{c.agreement:.0%}",
+                ", ".join(short_title(i.title) for i in c.top),
+                ", ".join(short_title(i.title) for i in c.apart),
+            )
+            for c in self._clusters
+        ]
+        return table((kind, "users", "alpha", "chains agree", "best items, best first", "set apart by"), rows)
+
+    def named(self, names: Mapping[int, str]) -> ClusterSummaries:
+        """Return the same with these names, by cluster number."""
+        named = [replace(c, name=names.get(c.cluster) or None) for c in self._clusters]
+        return ClusterSummaries(named, self._library)
+
+    def to_frame(self) -> Any:
+        """Return a frame with a row for each cluster and each of its items, in `top` and then in `apart`.
+
+        The column name has the name of a cluster, or, if it has none, the suggested one.
+        """
+        import narwhals as nw
+
+        rows = [
+            {
+                "cluster": c.cluster,
+                "name": c.name or c.suggested_name,
+                **_with_ends("n_users", c.n_users, c.n_users_interval),
+                "share": c.share,
+                **_with_ends("alpha", c.alpha, c.alpha_interval),
+                "agreement": c.agreement,
+                "item": i.item,
+                "title": i.title,
+                **_with_ends("rank", i.rank, (i.low, i.high)),
+                "rank_elsewhere": i.elsewhere,
+                "sets_apart": i in c.apart,
+            }
+            for c in self._clusters
+            for i in dict.fromkeys((*c.top, *c.apart))
+        ]
+        data = {name: [row[name] for row in rows] for name in rows[0]}
+        return nw.from_dict(data, backend=self._library).to_native()
+
+
+def _with_ends(name: str, value: float, ends: tuple[float, float]) -> dict[str, float]:
+    return {name: value, f"{name}_low": ends[0], f"{name}_high": ends[1]}
+
+
+class Groups(NamedTuple):
+    """What summaries are made of: arrays [chain, draw, cluster, ...], clusters in the order of their numbers."""
+
+    kind: Literal["cluster", "taste"]
+    alpha: NDArray[np.float64]
+    rho: NDArray[Any]
+    sizes: NDArray[np.float64]
+    """Users."""
+    share: NDArray[np.float64]  # [cluster]
+    agreement: NDArray[np.float64]  # [cluster]
+
+
+def summarise_clusters(draws: Draws, names: ClusterNames, clicks: Clicks) -> ClusterSummaries:
+    """Return what each cluster is like in the draws; ``clicks`` has the ids and titles of the items."""
+    # Where a chain sees a sample of the users, they stand for all.
+    everybody = draws.problem.n_users / draws.problem.n_users_of_chain
+    groups = Groups(
+        "cluster",
+        names.sort(draws.alpha),
+        names.sort(draws.rho),
+        names.sort(draws.label_counts.astype(np.float64)) * everybody,
+        names.sort(draws.tau).mean(axis=(0, 1)),
+        names.agreement,
+    )
+    return summarise_groups(groups, clicks)
+
+
+def summarise_groups(groups: Groups, clicks: Clicks) -> ClusterSummaries:
+    """Return what each group is like; ``clicks`` has the ids and titles of the items."""
+    alpha, rho, sizes, share = groups.alpha, groups.rho, groups.sizes, groups.share
+    rank = rho.mean(axis=(0, 1))
+    low, high = np.percentile(rho, INTERVAL, axis=(0, 1))
+    titles = [str(title) for title in (clicks.items if clicks.titles is None else clicks.titles).tolist()]
+    summaries = []
+    for c in range(len(rank)):
+        others = np.arange(len(rank)) != c
+        elsewhere = np.average(rank[others], axis=0, weights=share[others]) if others.any() else rank[c]
+        numbers = np.column_stack([rank[c], low[c], high[c], elsewhere]).tolist()
+        items = [
+            RankedItem(item, title, *row)
+            for item, title, row in zip(clicks.items.tolist(), titles, numbers, strict=True)
+        ]
+        # How many times higher: a step from 40 to 4 sets apart, one from 190 to 150 does not.
+        times = elsewhere / rank[c]
+        apart = [i for i in np.argsort(-times, kind="stable")[:APART] if times[i] > 1.0]
+        summaries.append(
+            ClusterSummary(
+                cluster=c + 1,
+                n_users=float(sizes[:, :, c].mean()),
+                n_users_interval=_interval(sizes[:, :, c]),
+                share=float(share[c]),
+                alpha=float(alpha[:, :, c].mean()),
+                alpha_interval=_interval(alpha[:, :, c]),
+                top=tuple(items[i] for i in np.argsort(rank[c], kind="stable")[:TOP]),
+                apart=tuple(items[i] for i in apart),
+                agreement=float(groups.agreement[c]),
+                kind=groups.kind,
+            )
+        )
+    suggested = suggest_names([[item.title for item in c.apart or c.top] for c in summaries], titles)
+    summaries = [replace(c, suggested_name=name) for c, name in zip(summaries, suggested, strict=True)]
+    return ClusterSummaries(summaries, clicks.library)
+
+
+def _interval(values: NDArray[np.float64]) -> tuple[float, float]:
+    low, high = np.percentile(values, INTERVAL)
+    return float(low), float(high)

@@ -1,0 +1,185 @@
+"""How many users a chain is given, where there are more than it needs: given, or found by doubling.
+
+`choose_max_users` sets some users apart, each with one click held out. Chains learn from samples of the others, of
+1,000 users, 2,000, and so on. Those set apart are scored from their other clicks alone, with the probabilities
+averaged over chains, as everybody will be. It stops when twice as many users raise the mean log probability of a
+held-out click by less than the standard error of that gain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bmcd.clicks import splitting
+from bmcd.clicks.log import Clicks
+from bmcd.errors import InputError, Interrupted, Message, Option
+from bmcd.files import json_ready
+from bmcd.inference.run import Run
+from bmcd.inference.subsample import check_max_users, users_of_chain
+from bmcd.models.answers import Answers, Options
+from bmcd.models.persistence import is_too_few, read_whole_number
+from bmcd.progress import counting
+from bmcd.text import shown
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Floats = NDArray[np.float64]
+
+# The first size that is tried; then twice as many, and so on.
+FIRST = 1_000
+# Users set apart: so many, but no more than this share of all; those with fewer clicks have none to spare.
+JUDGES, SHARE, LEAST_CLICKS = 2_000, 0.2, 3
+# A size is tried with this many chains at most, of at most so many sweeps of warm-up, and so many after it.
+CHAINS, WARMUP, SWEEPS = 4, 100, 40
+# Users with which the number of clusters or tastes is chosen, if max_users is "auto".
+CHOOSING = 20_000
+COLUMNS = ("n_users", "log_probability", "gain", "gain_se")
+
+
+@dataclass(frozen=True, eq=False)
+class UserSample:
+    """How many users each chain was given, each a random sample of its own; `print` it."""
+
+    max_users: int
+    n_users: int
+    """All users; as many as max_users if chains were given everybody."""
+    table: pd.DataFrame
+    """What was tried to find the size: users, mean log probability of a held-out click, what it gained over the
+    size before, and the standard error of the gain. Empty if the size was given."""
+
+    @property
+    def chosen(self) -> bool:
+        """Whether the size was found by doubling, and not given."""
+        return len(self.table) > 0
+
+    @property
+    def reason(self) -> str:
+        """Why it is this size, in words."""
+        if not self.chosen:
+            return f"each chain was given {self.max_users:,} of {self.n_users:,} users, as asked for."
+        sizes, last = self.table["n_users"].tolist(), self.table.iloc[-1]
+        if len(sizes) == 1:
+            return f"each chain was given all {self.n_users:,} users: there are too few to try several sizes."
+        gained = (
+            f"{sizes[-1]:,} users instead of {sizes[-2]:,} gain {last['gain']:+.4f} (standard error "
+            f"{last['gain_se']:.4f}) in the mean log probability of a held-out click"
+        )
+        if self.max_users >= self.n_users:
+            return f"each chain was given all {self.n_users:,} users: {gained}."
+        return f"each chain was given {self.max_users:,} of {self.n_users:,} users: {gained}."
+
+    def __str__(self) -> str:
+        return self.reason + (f"\n{self.table.round(4).to_string(index=False)}" if self.chosen else "")
+
+
+def choose_max_users(clicks: Clicks, run: Run, draw: Callable[[Clicks, Run, int], Answers]) -> UserSample:
+    """Return the number of users beyond which more gain less than a standard error; ``draw`` fits some."""
+    judges, pairs, others = _set_apart(clicks, run.seed)
+    short = replace(
+        run,
+        draws=max(1, min(run.draws, SWEEPS // run.thin)),
+        warmup=min(run.warmup, WARMUP),
+        chains=min(run.chains, CHAINS),
+        checkpoint=None,
+        max_time=None,
+        progress=False,
+    )
+    rows: list[dict[str, float]] = []
+    size, before = min(FIRST, others.n_users), np.empty(0)
+    with counting(run.progress, "sizes", max(1, int(np.ceil(np.log2(others.n_users / size))) + 1)) as show:
+        while True:
+            scored = _log_probabilities(draw(others, short, size), judges, pairs, run.n_threads)
+            gain = scored - before if before.size else np.array([np.nan, np.nan])
+            error = float(gain.std(ddof=1) / np.sqrt(gain.size)) if gain.size > 1 else np.nan
+            rows.append(dict(zip(COLUMNS, (size, scored.mean(), gain.mean(), error), strict=True)))
+            show(len(rows))
+            if size == others.n_users or (before.size and not gain.mean() >= error):
+                break
+            size, before = min(2 * size, others.n_users), scored
+    return UserSample(size if size < others.n_users else clicks.n_users, clicks.n_users, _frame(rows))
+
+
+def sample_of(clicks: Clicks, max_users: Any, run: Run, draw: Callable[[Clicks, Run, int], Answers]) -> Any:
+    """Return the `UserSample` of a fit, or None if every chain is given all users and that was not found out."""
+    if max_users == "auto":
+        return choose_max_users(clicks, run, draw)
+    size = check_max_users(max_users, clicks.n_users)
+    return None if size is None else given_sample(size, clicks.n_users)
+
+
+def given_sample(max_users: int, n_users: int) -> UserSample:
+    """Return samples whose size was asked for."""
+    return UserSample(max_users, n_users, _frame([]))
+
+
+def some_users(clicks: Clicks, max_users: Any, seed: int) -> Clicks:
+    """Return the clicks with which the number of clusters or tastes is chosen: of as many users as a chain has."""
+    most = CHOOSING if max_users == "auto" else check_max_users(max_users, clicks.n_users)
+    if most is None or most >= clicks.n_users:
+        return clicks
+    return clicks.of_users(users_of_chain(seed, 0, clicks.n_users, most))
+
+
+def refuse_interrupted(stopped: str) -> None:
+    """Raise `Interrupted` if a trial was stopped by Ctrl-C."""
+    if stopped == "interrupted":
+        raise Interrupted("stopped by Ctrl-C while the number of users for each chain was chosen.")
+
+
+def with_user_sample(header: dict[str, Any], sample: UserSample | None, with_users: bool) -> dict[str, Any]:
+    """Return the header of a file with what is known of the samples of users."""
+    if sample is None or (not with_users and is_too_few(int(SHARE * sample.n_users))):  # judged by few users
+        return {**header, "user_sample": None}
+    table = json_ready(sample.table.to_dict("list"))
+    return {**header, "user_sample": {"max_users": sample.max_users, "n_users": sample.n_users, "table": table}}
+
+
+def read_user_sample(header: Mapping[str, Any]) -> UserSample | None:
+    """Return what `with_user_sample` wrote, or raise ValueError, KeyError or TypeError."""
+    if (facts := header["user_sample"]) is None:
+        return None
+    max_users, n_users = (read_whole_number(facts[name], name) for name in ("max_users", "n_users"))
+    table = {name: facts["table"][name] for name in COLUMNS}
+    for name, values in table.items():
+        if not all(value is None or type(value) in (int, float) for value in values):
+            raise ValueError(f"{name} of the samples of users must be numbers, not {shown(values)}")
+    rows = [dict(zip(COLUMNS, row, strict=True)) for row in zip(*table.values(), strict=True)]
+    return UserSample(max_users, n_users, _frame(rows))
+
+
+def _frame(rows: list[dict[str, Any]]) -> pd.DataFrame:
+    import pandas as pd
+
+    columns = {name: np.array([row[name] for row in rows], np.float64) for name in COLUMNS}
+    return pd.DataFrame({**columns, "n_users": columns["n_users"].astype(np.int64)})
+
+
+def _set_apart(clicks: Clicks, seed: int) -> tuple[Clicks, NDArray[np.int64], Clicks]:
+    """Return the users set apart, without a click each; these as (row, item), [pair, 2]; and all other users."""
+    rng = np.random.default_rng([seed, 2])
+    enough = np.flatnonzero(clicks.per_user >= LEAST_CLICKS)
+    number = min(JUDGES, int(SHARE * clicks.n_users), enough.size)
+    if number < 2:
+        said = (
+            f"there are {clicks.n_users} users, {enough.size} of them with {LEAST_CLICKS} clicks or more: too few "
+            "to find out how many each chain needs. Leave out "
+        )
+        raise InputError(Message(said, Option("max_users"), ", or give a number."))
+    rows = np.sort(rng.permutation(enough)[:number])
+    apart, rest = clicks.of_users(rows), np.setdiff1d(np.arange(clicks.n_users), rows)
+    judges, pairs = splitting.hold_out_one(apart, rng)
+    return judges, pairs, clicks.of_users(rest)
+
+
+def _log_probabilities(answers: Answers, judges: Clicks, pairs: NDArray[np.int64], n_threads: int | None) -> Floats:
+    """Return the log probability that each held-out click is the next, averaged over draws before the logarithm."""
+    found = np.empty(len(pairs))
+    for block, predicted in answers.predictions(judges, None, 1, Options("auto", n_threads, False)):
+        found[block] = predicted.probability[np.arange(block.size), pairs[block, 1]]
+    return np.log(np.maximum(found, 1e-12))

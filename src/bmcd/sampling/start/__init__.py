@@ -1,1 +1,0 @@
-"""Where a chain starts: click orders, k-means, a mixture fitted by EM. Knows no sampler."""

@@ -1,0 +1,51 @@
+"""How many threads are used: the caller's word, the scheduler's, the container's, the environment's."""
+
+import os
+
+import pytest
+
+from bmcd import threads
+from bmcd.errors import InputError
+
+
+def test_the_caller_decides():
+    assert threads.thread_count(64) == 64
+    for bad in (0, -1, True, 1.5, "2"):
+        with pytest.raises(InputError, match="n_threads must be a whole number, 1 or more"):
+            threads.thread_count(bad)
+
+
+@pytest.mark.parametrize(("value", "expected"), [("1", 1), ("9999", None), ("", None), ("many", None), ("0", None)])
+def test_the_environment_can_only_lower_it(monkeypatch, value, expected):
+    monkeypatch.delenv("BMCD_THREADS", raising=False)
+    allowed = threads.n_cores()
+    monkeypatch.setenv("BMCD_THREADS", value)
+    assert threads.n_cores() == (expected or allowed)
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="only Linux has affinities")
+def test_affinity_counts():
+    before = os.sched_getaffinity(0)
+    try:
+        os.sched_setaffinity(0, {min(before)})
+        assert threads.thread_count() == 1
+    finally:
+        os.sched_setaffinity(0, before)
+
+
+@pytest.mark.parametrize(
+    ("files", "cores"),
+    [
+        ({"cpu.max": "150000 100000"}, 2),
+        ({"cpu.max": "max 100000"}, 2**16),
+        ({"cpu/cpu.cfs_quota_us": "50000", "cpu/cpu.cfs_period_us": "100000"}, 1),
+        ({"cpu/cpu.cfs_quota_us": "-1", "cpu/cpu.cfs_period_us": "100000"}, 2**16),
+        ({"cpu.max": "nonsense"}, 2**16),
+        ({}, 2**16),
+    ],
+)
+def test_a_container_has_its_share(tmp_path, files, cores):
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text + "\n")
+    assert threads.container_cores(tmp_path) == cores
