@@ -7,6 +7,10 @@ JUDGES := .venv/judging/bin
 PIECE :=
 # Some tests start processes of other users, which only root can.
 MARKS := $(shell [ "$$(id -u)" = 0 ] || echo " and not root")
+# Tests of a file share a worker, see conftest.py, which also sets the order.
+TOGETHER := -q -n 2 --dist loadgroup --no-loadscope-reorder
+# A test that takes twenty minutes prints where it is and is ended.
+ENDING := -o faulthandler_timeout=1200 -o faulthandler_exit_on_timeout=true
 # What needs Java, a browser, other processes, or a fitted study is not here.
 FAST := tests/baselines tests/blend tests/clicks tests/evaluation tests/mallows tests/models tests/plots tests/top \
   tests/test_architecture.py tests/test_public_names.py tests/test_simulation.py
@@ -17,15 +21,15 @@ demo: .venv/core
 	$(BIN)/bmcd demo
 
 test: java chromium .venv/all lint types
-	BMCD_REQUIRE_ALL=1 $(BIN)/python -m pytest -q -n 2 --dist loadgroup -m "not deep$(MARKS)"
+	BMCD_REQUIRE_ALL=1 $(BIN)/python -m pytest $(TOGETHER) $(ENDING) -m "not deep$(MARKS)"
 	$(MAKE) docs
 
 # While working: no Java, no browser, nothing that takes more than a moment.
 test-fast: .venv/all lint types
-	$(BIN)/python -m pytest -q -n 2 --dist loadgroup -m "not deep and not slow and not root" $(FAST)
+	$(BIN)/python -m pytest $(TOGETHER) -m "not deep and not slow and not root" $(FAST)
 
 test-deep: java chromium .venv/all $(if $(PIECE),,docs-clean)
-	BMCD_REQUIRE_ALL=1 BMCD_DEEP=1 $(BIN)/python -m pytest -q -n 2 --dist loadgroup -m "deep or not deep$(MARKS)" --durations=20 $(PIECE)
+	BMCD_REQUIRE_ALL=1 BMCD_DEEP=1 $(BIN)/python -m pytest $(TOGETHER) -m "deep or not deep$(MARKS)" --durations=20 $(PIECE)
 	$(if $(PIECE),,$(MAKE) docs)
 
 # The lowest versions that pyproject.toml declares, installed together, in an environment of their own. Their deprecations
@@ -34,7 +38,7 @@ test-lowest: java chromium .venv/bin/python
 	$(PYTHON) -m venv .venv/lowest
 	$(BIN)/python scripts/lowest.py > .venv/lowest.txt
 	.venv/lowest/bin/python -m pip install -q --disable-pip-version-check -c .venv/lowest.txt -e '.[dev]'
-	.venv/lowest/bin/python -m pytest -q -n 2 --dist loadgroup -W default -m "not deep$(MARKS)"
+	.venv/lowest/bin/python -m pytest $(TOGETHER) -W default -m "not deep$(MARKS)"
 
 # The site, in docs/_build/html. Notebooks that have not changed are not run again; docs-clean forgets them.
 docs: .venv/all

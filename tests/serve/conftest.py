@@ -100,8 +100,11 @@ class Running:
             self.process.kill()
         self.process.wait(PATIENCE)
         self.process.stdout.close()
+        # A process that learns weights for a killed service has its standard error, and may go on for a while;
+        # to close a pipe that a thread reads from would wait for it.
         self._reader.join(PATIENCE)
-        self.process.stderr.close()
+        if not self._reader.is_alive():
+            self.process.stderr.close()
 
 
 @pytest.fixture

@@ -1,5 +1,6 @@
 """One session of Spark for all tests: two executors in processes of their own, each with its Python workers."""
 
+import subprocess
 import warnings
 from pathlib import Path
 
@@ -34,7 +35,15 @@ def spark(spark_home):
         patch.setenv("SPARK_HOME", str(spark_home))
         # Java's quick compiler is all that tiny data need.
         patch.setenv("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
-        yield spark_session(2, needed_by="the tests", master="local-cluster[2,1,1024]", settings=SETTINGS)
+        session = spark_session(2, needed_by="the tests", master="local-cluster[2,1,1024]", settings=SETTINGS)
+        java = session.sparkContext._gateway.proc
+        yield session
+        session.stop()
+        java.stdin.close()  # at which Java ends
+        try:
+            java.wait(60)
+        except subprocess.TimeoutExpired:
+            java.kill()
 
 
 @pytest.fixture(scope="session")

@@ -68,7 +68,11 @@ def served(path, key=None, *options):
             yield service
         finally:
             process.terminate()
-            process.wait(PATIENCE)
+            try:
+                process.wait(PATIENCE)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                raise
 
 
 def _until_ready(service):
