@@ -42,7 +42,7 @@ docs: .venv/all
 	$(BIN)/python scripts/check_site.py docs/_build/html
 
 docs-clean:
-	rm -rf docs/_build docs/rooms
+	rm -rf docs/_build
 
 lint: .venv/judges
 	$(JUDGES)/ruff check .

@@ -25,7 +25,6 @@ extensions = [
     "numpydoc",
     "repository_pages",
     "command_help",
-    "room_pages",
     "docstrings",
     "mathml",
 ]

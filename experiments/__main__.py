@@ -120,19 +120,6 @@ def pseudo_mallows(
     _reproduce(PseudoStudy(quick=quick), output, workers, as_json)
 
 
-@app.command(epilog="Example: python -m experiments modes -o modes")
-def modes(
-    output: Output = Path("bmcd-modes"), quick: Quick = False, workers: Workers = None, as_json: AsJson = False
-) -> None:
-    """Compare plain chains with chains that exchange clusters, or split and merge them, on real clicks.
-
-    It takes about 8 minutes on two cores.
-    """
-    from experiments.modes.study import ModesStudy
-
-    _reproduce(ModesStudy(quick=quick), output, workers, as_json)
-
-
 @app.command("next_clicks", epilog="Example: python -m experiments next_clicks -o next_clicks")
 def next_clicks(
     output: Output = Path("bmcd-next-clicks"),

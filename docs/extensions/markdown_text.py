@@ -20,16 +20,6 @@ def markdown(text: str) -> str:
     return "\n".join(lines)
 
 
-def first_sentences(docstring: str) -> str:
-    """Return the paragraphs of a docstring before its first example or section."""
-    paragraphs = []
-    for paragraph in docstring.strip().split("\n\n"):
-        if paragraph.lstrip().startswith((">>>", "```")) or re.search(r"^\s*-{4,}$", paragraph, re.MULTILINE):
-            break
-        paragraphs.append(paragraph)
-    return "\n\n".join(paragraphs)
-
-
 def in_a_cell(text: str) -> str:
     """Return text for one cell of a table."""
     return " ".join(markdown(text).split())

@@ -1,4 +1,4 @@
-"""What the site is made of: pages from elsewhere, commands, rooms, text."""
+"""What the site is made of: pages from elsewhere, commands, text."""
 
 from pathlib import Path
 
@@ -11,13 +11,11 @@ import docstrings
 import markdown_text
 import mathml
 import repository_pages
-import room_pages
 from sphinx.errors import ExtensionError
 
 from bmcd.cli import app
 
 ROOT = Path(__file__).parents[2]
-PACKAGE = ROOT / "src" / "bmcd"
 
 
 def test_links_lead_to_the_page_that_shows_a_file():
@@ -54,23 +52,8 @@ def test_every_command_and_option_is_on_the_page():
                 assert f"`{option}`" in section
 
 
-def test_the_rooms_are_those_of_the_package():
-    rooms = room_pages.rooms_in_order((ROOT / "docs" / "architecture.md").read_text())
-    assert {name for name, _ in rooms} == {
-        path.name for path in PACKAGE.iterdir() if (path / "__init__.py").exists()
-    }
-    for room, modules in rooms:
-        files = {path.relative_to(PACKAGE / room).as_posix() for path in (PACKAGE / room).rglob("*.py")}
-        assert set(modules) == {name for name in files if not name.endswith("__init__.py")}
-        assert len(modules) == len(set(modules))
-    page = room_pages.page("models", dict(rooms)["models"], PACKAGE)
-    assert "| `choose_n_clusters` | Fit the mixture" in page
-
-
 def test_text_stays_what_it_is_in_markdown():
     assert markdown_text.markdown("* a_b < `x*y` |z|") == r"* a\_b \< `x*y` \|z\|"
-    assert markdown_text.first_sentences("One.\n\nTwo.\n\n>>> 1\n1") == "One.\n\nTwo."
-    assert markdown_text.first_sentences("One.\n\nExamples\n--------\nx") == "One."
 
 
 def test_strokes_are_escaped_but_not_in_examples():

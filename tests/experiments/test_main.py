@@ -13,7 +13,7 @@ def run(*arguments, **options):
     return CliRunner().invoke(app, arguments, **options)
 
 
-@pytest.mark.parametrize("study", ["simulation", "case_study", "pseudo_mallows", "modes", "next_clicks"])
+@pytest.mark.parametrize("study", ["simulation", "case_study", "pseudo_mallows", "next_clicks"])
 def test_help_has_an_example(study):
     assert f"Example: python -m experiments {study}" in run(study, "--help", env={"COLUMNS": "120"}).stdout
 

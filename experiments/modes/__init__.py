@@ -1,1 +1,0 @@
-"""Moves between modes: chains that exchange clusters, clusters that split and merge. Beside plain chains."""
