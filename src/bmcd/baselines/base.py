@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 import bmcd.compiling  # noqa: F401  (must stand before the first kernel)
+from bmcd.arrays import Floats
 from bmcd.clicks.histories import clicks_of_histories
 from bmcd.clicks.ids import id_ranks
 from bmcd.clicks.item_table import Filter, allowed_items
@@ -25,7 +26,6 @@ from bmcd.models.list_rules import Rules, read_rules, ruled_lists
 from bmcd.models.persistence import save
 from bmcd.models.top_k import TIE, Lists, check_k, clicked_mask, recommendation_frame
 
-Floats = NDArray[np.float64]
 Matrix: TypeAlias = "sparse.csr_array[Any]"  # in quotes: before SciPy 1.14 it takes no parameters when it runs
 
 # How many scores are held at once: users are served in blocks, so that a large catalogue does not fill the memory.
@@ -465,12 +465,3 @@ def check_number(
     least = f"above {above:g}" if above is not None else f"{low:g} or more"
     most = "" if np.isinf(high) else f", and at most {high:g}"
     raise InputError(f"{name} must be a number {least}{most}, but it is {value!r}.")
-
-
-def check_count(name: str, value: Any) -> None:
-    """Raise `InputError` unless the value is a whole number, 1 or more.
-
-    >>> check_count("neighbours", 20)
-    """
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
-        raise InputError(f"{name} must be a whole number, 1 or more, but it is {value!r}.")

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from bmcd.baselines.base import Floats, Matrix
+from bmcd.arrays import Floats
+from bmcd.baselines.base import Matrix
 
 # Cosines that are equal in theory may differ by rounding; they are rounded to this many digits to be equal again.
 DIGITS = 12

@@ -13,8 +13,10 @@ from scipy import linalg, sparse
 from threadpoolctl import threadpool_limits
 
 import bmcd.compiling  # noqa: F401  (must stand before the first kernel)
-from bmcd.baselines.base import Baseline, Floats, Matrix, check_count, check_number
+from bmcd.arrays import Floats
+from bmcd.baselines.base import Baseline, Matrix, check_number
 from bmcd.baselines.counting import Events
+from bmcd.checks import check_count
 from bmcd.clicks.log import Clicks
 from bmcd.clicks.sequences import take_users
 
@@ -70,7 +72,7 @@ class EASE(Baseline):
         if self.decay is not None:
             check_number("decay", self.decay, high=1)
         if self.most_clicked is not None:
-            check_count("most_clicked", self.most_clicked)
+            check_count(self.most_clicked, "most_clicked")
 
     def count(self, events: Events, *, by: Literal["user", "session"] = "user") -> Self:
         """Set `weights_` from events alone, and return self; a row of X is a user or a session."""

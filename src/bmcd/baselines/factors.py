@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from bmcd.baselines.base import Baseline, Floats, Matrix, check_count, check_number
+from bmcd.arrays import Floats
+from bmcd.baselines.base import Baseline, Matrix, check_number
+from bmcd.checks import check_count
 
 
 class FactorBaseline(Baseline):
@@ -22,10 +24,10 @@ class FactorBaseline(Baseline):
         self.iterations = iterations
 
     def _check_settings(self) -> None:
-        check_count("factors", self.factors)
+        check_count(self.factors, "factors")
         check_number("alpha", self.alpha)
         check_number("regularization", self.regularization)
-        check_count("iterations", self.iterations)
+        check_count(self.iterations, "iterations")
 
     def _scores(self, rows: NDArray[np.int64]) -> Floats:
         scores: Floats = self.user_factors_[rows] @ self.item_factors_.T

@@ -5,8 +5,10 @@ from __future__ import annotations
 import numpy as np
 from scipy import sparse
 
-from bmcd.baselines.base import Baseline, Floats, Matrix, check_count
+from bmcd.arrays import Floats
+from bmcd.baselines.base import Baseline, Matrix
 from bmcd.baselines.cosine import cosines, keep_nearest
+from bmcd.checks import check_count
 from bmcd.clicks.log import Clicks
 
 
@@ -36,7 +38,7 @@ class ItemKNN(Baseline):
         self.neighbours = neighbours
 
     def _check_settings(self) -> None:
-        check_count("neighbours", self.neighbours)
+        check_count(self.neighbours, "neighbours")
 
     def _learn(self, clicks: Clicks, seed: int, n_threads: int | None) -> None:
         by_item = sparse.csr_array(self._clicked.T)

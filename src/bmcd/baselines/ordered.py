@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 import bmcd.compiling  # noqa: F401  (must stand before the first kernel)
-from bmcd.baselines.base import Baseline, Floats
+from bmcd.arrays import Floats
+from bmcd.baselines.base import Baseline
 from bmcd.baselines.counting import HOUR, Events, events_of
 from bmcd.clicks.frames import column_names
 from bmcd.clicks.log import Clicks

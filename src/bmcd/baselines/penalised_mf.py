@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from bmcd.baselines.base import Floats, Matrix, check_number
+from bmcd.arrays import Floats
+from bmcd.baselines.base import Matrix, check_number
 from bmcd.baselines.factors import FactorBaseline, solve_factors
 from bmcd.clicks.log import Clicks
 

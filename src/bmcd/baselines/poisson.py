@@ -12,7 +12,9 @@ from numpy.typing import NDArray
 from scipy.special import digamma
 
 import bmcd.compiling  # noqa: F401  (must stand before the first kernel)
-from bmcd.baselines.base import Baseline, Floats, Matrix, check_count, check_number
+from bmcd.arrays import Floats
+from bmcd.baselines.base import Baseline, Matrix, check_number
+from bmcd.checks import check_count
 from bmcd.clicks.log import Clicks
 from bmcd.models.next_k import race_rows
 from bmcd.models.top_k import check_k, clicked_mask
@@ -110,10 +112,10 @@ class PoissonFactorisation(Baseline):
         self.iterations = iterations
 
     def _check_settings(self) -> None:
-        check_count("factors", self.factors)
+        check_count(self.factors, "factors")
         check_number("user_shape", self.user_shape, low=LEAST_SHAPE)
         check_number("item_shape", self.item_shape, low=LEAST_SHAPE)
-        check_count("iterations", self.iterations)
+        check_count(self.iterations, "iterations")
 
     def _learn(self, clicks: Clicks, seed: int, n_threads: int | None) -> None:
         by_item: Matrix = self._clicked.T.tocsr()

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from bmcd.baselines.base import Baseline, Floats, Matrix
+from bmcd.arrays import Floats
+from bmcd.baselines.base import Baseline, Matrix
 from bmcd.clicks.log import Clicks
 
 

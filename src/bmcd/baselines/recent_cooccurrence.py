@@ -8,7 +8,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from bmcd.baselines.base import Floats, check_count, check_number, without_rare
+from bmcd.arrays import Floats
+from bmcd.baselines.base import check_number, without_rare
 from bmcd.baselines.counting import (
     Events,
     arrays_of,
@@ -21,6 +22,7 @@ from bmcd.baselines.counting import (
     row_sums,
 )
 from bmcd.baselines.ordered import OrderedBaseline, hours, mix_rows
+from bmcd.checks import check_count
 from bmcd.clicks.log import Clicks
 
 
@@ -84,10 +86,10 @@ class RecentCooccurrence(OrderedBaseline):
 
     def _check_settings(self) -> None:
         check_number("memory", self.memory, above=0)
-        check_count("gaps", self.gaps)
+        check_count(self.gaps, "gaps")
         check_number("decay", self.decay, high=1)
         check_number("smoothing", self.smoothing, above=0)
-        check_count("partners", self.partners)
+        check_count(self.partners, "partners")
         for name in ("window", "share_half_life"):
             hours(getattr(self, name), name)
 

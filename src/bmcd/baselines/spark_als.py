@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bmcd.baselines.base import Floats
+from bmcd.arrays import Floats
 from bmcd.baselines.factors import FactorBaseline
 from bmcd.baselines.spark_session import spark_session
 from bmcd.clicks.log import Clicks

@@ -8,7 +8,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from bmcd.baselines.base import Floats, check_count, check_number, without_rare
+from bmcd.arrays import Floats
+from bmcd.baselines.base import check_number, without_rare
 from bmcd.baselines.counting import (
     Events,
     arrays_of,
@@ -23,6 +24,7 @@ from bmcd.baselines.counting import (
     two_steps,
 )
 from bmcd.baselines.ordered import OrderedBaseline, hours, mix_rows
+from bmcd.checks import check_count
 from bmcd.clicks.log import Clicks
 from bmcd.errors import InputError
 
@@ -109,9 +111,9 @@ class Transitions(OrderedBaseline):
 
     def _check_settings(self) -> None:
         check_number("decay", self.decay, high=1)
-        check_count("gaps", self.gaps)
+        check_count(self.gaps, "gaps")
         check_number("smoothing", self.smoothing, above=0)
-        check_count("followers", self.followers)
+        check_count(self.followers, "followers")
         for name in ("half_life", "window", "share_half_life"):
             hours(getattr(self, name), name)
         if self.steps not in (1, 2):

@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from bmcd.baselines.base import Floats
+from bmcd.arrays import Floats
 from bmcd.baselines.counting import Events, decayed_counts
 from bmcd.baselines.ordered import OrderedBaseline, hours
 from bmcd.clicks.log import Clicks

@@ -5,8 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from bmcd.baselines.base import Baseline, Floats, Matrix, check_count
+from bmcd.arrays import Floats
+from bmcd.baselines.base import Baseline, Matrix
 from bmcd.baselines.cosine import cosines, keep_nearest
+from bmcd.checks import check_count
 from bmcd.clicks.ids import id_ranks
 from bmcd.clicks.log import Clicks
 
@@ -33,7 +35,7 @@ class UserKNN(Baseline):
         self.neighbours = neighbours
 
     def _check_settings(self) -> None:
-        check_count("neighbours", self.neighbours)
+        check_count(self.neighbours, "neighbours")
 
     def _learn(self, clicks: Clicks, seed: int, n_threads: int | None) -> None:
         return  # it needs nothing but the clicks themselves, and the users by id, see `_prepare`

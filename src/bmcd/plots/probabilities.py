@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from bmcd.arrays import Floats
 from bmcd.models.cutoffs import wilson
 from bmcd.plots.style import (
     GREY,
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     # What `Calibration.to_dict` wrote can stand for a calibration.
     CalibrationLike: TypeAlias = Calibration | Mapping[str, Any]
 
-Floats = NDArray[np.float64]
 
 # Cut-offs are tried this far apart.
 STEP = 0.01
