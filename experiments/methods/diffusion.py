@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 from scipy import sparse
 
-from bmcd.baselines.base import Baseline, Floats, Matrix, check_number
+from bmcd.baselines.base import Baseline, Floats, Matrix
+from bmcd.checks import check_number
 from bmcd.clicks.log import Clicks
 
 
