@@ -16,7 +16,7 @@ def thread_count(n_threads: int | None = None) -> int:
     >>> thread_count(3)
     3
     """
-    return n_cores() if n_threads is None else check_count(n_threads, "n_threads")
+    return n_cores() if n_threads is None else check_count("n_threads", n_threads)
 
 
 def n_cores() -> int:

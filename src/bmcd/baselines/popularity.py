@@ -1,4 +1,4 @@
-"""Popularity: recommend the most clicked items to everybody."""
+"""Popularity: recommend the most clicked items to all users."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from bmcd.clicks.log import Clicks
 
 
 class Popularity(Baseline):
-    """Recommend what is clicked most; the score is the number of clicks.
+    """Recommend the most clicked items; the score is the number of clicks.
 
     Examples
     --------

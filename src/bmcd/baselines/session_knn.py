@@ -13,10 +13,9 @@ from scipy import sparse
 
 import bmcd.compiling  # noqa: F401  (must stand before the first kernel)
 from bmcd.arrays import Floats
-from bmcd.baselines.base import check_number
 from bmcd.baselines.counting import Events, arrays_of, mark_largest, newest_first
 from bmcd.baselines.ordered import OrderedBaseline, hours
-from bmcd.checks import check_count
+from bmcd.checks import check_count, check_number
 from bmcd.clicks.log import Clicks
 
 # Bounds on the work of a query: the latest distinct items of the running session that count, and those of a session
@@ -84,8 +83,8 @@ class SessionKNN(OrderedBaseline):
         self.half_life = half_life
 
     def _check_settings(self) -> None:
-        check_count(self.neighbours, "neighbours")
-        check_count(self.candidates, "candidates")
+        check_count("neighbours", self.neighbours)
+        check_count("candidates", self.candidates)
         check_number("decay", self.decay, high=1)
         hours(self.half_life, "half_life")
 

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from bmcd.arrays import Floats
 from bmcd.baselines.base import Baseline, Matrix
-from bmcd.baselines.cosine import cosines, keep_nearest
+from bmcd.baselines.item_knn import cosines, keep_nearest
 from bmcd.checks import check_count
 from bmcd.clicks.ids import id_ranks
 from bmcd.clicks.log import Clicks
@@ -21,7 +21,7 @@ class UserKNN(Baseline):
     Parameters
     ----------
     neighbours
-        How many of the most similar users count.
+        Number of most similar users that count.
 
     Examples
     --------
@@ -35,10 +35,10 @@ class UserKNN(Baseline):
         self.neighbours = neighbours
 
     def _check_settings(self) -> None:
-        check_count(self.neighbours, "neighbours")
+        check_count("neighbours", self.neighbours)
 
     def _learn(self, clicks: Clicks, seed: int, n_threads: int | None) -> None:
-        return  # it needs nothing but the clicks themselves, and the users by id, see `_prepare`
+        return  # it uses the clicks themselves, and users sorted by id: see `_prepare`
 
     def _prepare(self, clicks: Clicks) -> None:
         super()._prepare(clicks)

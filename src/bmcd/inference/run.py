@@ -23,7 +23,7 @@ class Plan:
 
     def __post_init__(self) -> None:
         for name, least in (("n_chains", 1), ("draws", 1), ("warmup", 0), ("thin", 1)):
-            check_count(getattr(self, name), "chains" if name == "n_chains" else name, least)
+            check_count("chains" if name == "n_chains" else name, getattr(self, name), least)
 
     @property
     def n_sweeps(self) -> int:

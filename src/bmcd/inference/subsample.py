@@ -19,7 +19,7 @@ def check_max_users(max_users: Any, n_users: int) -> int | None:
     """Return how many users a chain is given, or None if that is all of them."""
     if max_users is None:
         return None
-    number = check_count(max_users, "max_users", otherwise="'auto' or None")
+    number = check_count("max_users", max_users, otherwise="'auto' or None")
     return None if number >= n_users else number
 
 

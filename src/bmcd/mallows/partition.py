@@ -135,7 +135,7 @@ def _evaluate(
     return_error: bool,
 ) -> float | Floats | tuple[Any, Any]:
     check_distance(distance, rank_scale)
-    n, alphas = check_count(n_items, "n_items"), check_alpha(alpha)
+    n, alphas = check_count("n_items", n_items), check_alpha(alpha)
     chosen = _choose_method(n, distance, method)
     values, errors = np.zeros(alphas.shape), np.zeros(alphas.shape)
     g = scale_values(n, rank_scale)

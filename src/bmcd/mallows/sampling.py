@@ -63,7 +63,7 @@ def sample(
     alphas = check_alpha(alpha)
     if alphas.ndim:
         raise InputError(f"alpha has shape {alphas.shape}: give one number, finite and 0 or more")
-    n, n_draws = consensus.size, check_count(size, "size", 0)
+    n, n_draws = consensus.size, check_count("size", size, 0)
     theta = float(alphas) / n
     rng = np.random.default_rng(seed)
     g = scale_values(n, rank_scale)  # also refuses a wrong rank scale

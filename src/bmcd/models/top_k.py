@@ -37,7 +37,7 @@ class Lists(NamedTuple):
 
 def check_k(k: int) -> int:
     """A number of recommendations, or an error that says what is wrong with it."""
-    return check_count(k, "k")
+    return check_count("k", k)
 
 
 def check_horizon(horizon: int | None, k: int) -> int:
@@ -46,7 +46,7 @@ def check_horizon(horizon: int | None, k: int) -> int:
     >>> check_horizon(None, 10), check_horizon(1, 10)
     (10, 1)
     """
-    return k if horizon is None else check_count(horizon, "horizon, a number of next clicks,")
+    return k if horizon is None else check_count("horizon, a number of next clicks,", horizon)
 
 
 def best_items(

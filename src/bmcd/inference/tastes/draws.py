@@ -187,7 +187,7 @@ def sample_tastes_of(
     """
     priors, n_tastes = TastePriors() if priors is None else priors, problem.n_clusters
     check_priors(priors, TastePriors)
-    check_count(n_tastes, "n_tastes")
+    check_count("n_tastes", n_tastes)
     laws = rank_laws(problem.n_items, distance, rank_scale)
     options = taste_options(
         problem.n_items, priors, distance=distance, rank_scale=rank_scale, sampled=problem.options.get("max_users")

@@ -41,7 +41,7 @@ class TasteSampler:
         effort: TasteEffort | None = None,
     ) -> None:
         self.data = data
-        self.n_tastes = check_count(n_tastes, "n_tastes")
+        self.n_tastes = check_count("n_tastes", n_tastes)
         self.priors = priors or TastePriors()
         self.key = stream_key(seed)
         self.effort = effort or TasteEffort()

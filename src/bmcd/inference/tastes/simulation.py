@@ -88,7 +88,7 @@ def simulate_tastes(
     (1000, (5, 50))
     """
     for name, value in (("n_users", n_users), ("n_items", n_items), ("n_tastes", n_tastes)):
-        check_count(value, name)
+        check_count(name, value)
     a = CONCENTRATION / n_tastes if a is None else float(a)
     if not (a > 0 and np.isfinite(a)):
         raise InputError(f"a must be a positive number, but it is {a!r}.")

@@ -176,7 +176,7 @@ def top_probabilities(
     """
     problem = _Problem(clicks, rho, alpha, rank_scale, n_threads)
     out = np.empty((problem.n_users, problem.n_items, problem.n_clusters))
-    next_k = min(check_count(k, "k"), problem.n_items)
+    next_k = min(check_count("k", k), problem.n_items)
 
     def fill(c: int, tables: ClusterTables, users: NDArray[np.int64]) -> None:
         rho_c, part = problem.rho[c], out[:, :, c]

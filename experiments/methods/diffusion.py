@@ -6,7 +6,8 @@ import numpy as np
 from scipy import sparse
 
 from bmcd.arrays import Floats
-from bmcd.baselines.base import Baseline, Matrix, check_number
+from bmcd.baselines.base import Baseline, Matrix
+from bmcd.checks import check_number
 from bmcd.clicks.log import Clicks
 
 
