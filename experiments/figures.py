@@ -138,7 +138,7 @@ def rare_items(frame: pd.DataFrame, title: str | None = None) -> Figure:
     """
     headings = {"n_rare": "recommendations of rare items", "n_users_with_rare": "users who get one"}
     by_method = frame.groupby(frame["method"].astype(str), sort=False)
-    styles = looks(by_method.groups)
+    styles = looks(map(str, by_method.groups))
     figure, axes = panels(2, title, height=3.0)
     for ax, (column, heading) in zip(axes, headings.items(), strict=True):
         for place, (method, rows) in enumerate(by_method):

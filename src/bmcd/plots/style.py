@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from bmcd.arrays import Floats
 from bmcd.errors import InputError, InputTypeError
 from bmcd.packages import import_optional
 
@@ -20,8 +20,6 @@ import_optional("matplotlib", needed_by="drawing a figure", extra="report")
 import matplotlib  # noqa: E402
 from matplotlib.figure import Figure as _Figure  # noqa: E402
 from matplotlib.ticker import FuncFormatter, MaxNLocator  # noqa: E402
-
-Floats = NDArray[np.float64]
 
 # Okabe and Ito's colours, safe for colour-blind readers.
 BLACK, ORANGE, SKY, GREEN = "#000000", "#E69F00", "#56B4E9", "#009E73"
