@@ -1,4 +1,4 @@
-"""Draw the figure of the README: what a cut-off buys, for the model of its first example.
+"""Draw the figure of the README: predicted against observed hits of later visits.
 
 python scripts/readme_figure.py
 """
@@ -7,10 +7,13 @@ from pathlib import Path
 
 import bmcd
 
-K = 5
-clicks = bmcd.load_dataset("eshop").most_clicked(40).at_least(10)
-train, test = clicks.hold_out(K, seed=0)
-model = bmcd.BMCD(n_clusters=4).fit(train, draws=40, warmup=40, chains=2, seed=0)
-calibration = bmcd.evaluate(model.recommend(k=K), train, test, k=K).calibration
-figure = bmcd.plots.cutoff_curve(calibration)
-figure.savefig(Path(__file__).parents[1] / "docs" / "figures" / "cutoff.png", dpi=130)
+earlier, later = bmcd.load_dataset("eshop").split_users(0.8)
+model = bmcd.Blend().fit(earlier, seed=0)
+found = {}
+for k, horizon, name in ((5, 1, "5 items, next click"), (3, 3, "3 items, next 3"), (10, 10, "10 items, next 10")):
+    histories, test = later.moments(k=horizon, seed=1)
+    recommended = model.recommend_for(histories, k=k, horizon=horizon)
+    evaluation = bmcd.evaluate(recommended, earlier, test, horizon=horizon, histories=histories, bin_width=0.05)
+    found[name] = evaluation.calibration
+figure = bmcd.plots.calibration(found, title="Later visits, Blend fitted to earlier ones")
+figure.savefig(Path(__file__).parents[1] / "docs" / "figures" / "next_clicks.png", dpi=110, bbox_inches="tight")

@@ -54,7 +54,6 @@ def test_python():
             assert_reads_alike(printed, text)
             n_compared += 1
     assert n_compared == 1
-    assert Path("eshop.bmcd").exists()
     evaluated = names["found"]
     assert abs(evaluated.calibration.mean_probability - evaluated.accuracy) < 0.015
     assert names["model"].verdict_.converged

@@ -1,4 +1,4 @@
-"""The figures of the case study, from `bmcd.plots`."""
+"""The figures of the case study."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pandas as pd
 import bmcd
 from bmcd.evaluation import Calibration
 from bmcd.plots.style import looks, new_figure, round_ticks, styled
+from experiments import figures
 from experiments.case_study.plan import BLEND, MAIN, TASTES, blend_name
 from experiments.case_study.results import CF, DataSetResults
 
@@ -95,7 +96,7 @@ def kmeans_curve(results: DataSetResults) -> Figure:
     choice = results.choice
     chosen = {"elbow": choice.elbow, "taken for it": choice.larger, "held-out likelihood": choice.recommended}
     marked = {name: c for name, c in chosen.items() if c is not None and c in choice.inertia}
-    return bmcd.plots.kmeans_curve(choice.inertia, chosen=marked, title=results.name)
+    return figures.kmeans_curve(choice.inertia, chosen=marked, title=results.name)
 
 
 def accuracy_by_clusters(results: DataSetResults) -> Figure:
@@ -108,7 +109,7 @@ def accuracy_by_clusters(results: DataSetResults) -> Figure:
                 {"n_clusters": fit.n_clusters, "accuracy": group["accuracy"], "series": chains, "run": run}
                 for run, group in enumerate(averaged["groups"])
             ]
-    figure = bmcd.plots.accuracy_by_clusters(pd.DataFrame(rows), title=results.name)
+    figure = figures.accuracy_by_clusters(pd.DataFrame(rows), title=results.name)
     # Room for the legend, which would else lie over the lines.
     low, high = figure.axes[0].get_ylim()
     figure.axes[0].set_ylim(low, high + 0.3 * (high - low))

@@ -23,6 +23,7 @@ from bmcd.models.held_out_users import log_likelihood_by_draw, log_mean
 from experiments.case_study.data import DataSet, prepare
 from experiments.case_study.forecasts import measure_forecasts
 from experiments.lists import recommend
+from experiments.methods import class_named
 from experiments.study import IN_A_TASK, Sampling
 from experiments.tasks import Result
 
@@ -113,7 +114,7 @@ def fit_rival(
     """Tune a rival on the training clicks, fit it to them, and measure what it recommends."""
     data_set = DataSet(**data)
     train, k, seed = prepare(data_set).train, data_set.remove, data_set.seed
-    model_class = getattr(bmcd.baselines, model)
+    model_class = class_named(model)
     best, tuning_result = model_class(), None
     if grid:
         tuning = bmcd.tune(model_class, train, grid, folds, k, seed=seed, **IN_A_TASK)
@@ -171,7 +172,7 @@ def fit_blend(data: Mapping[str, Any], models: Mapping[str, Mapping[str, Any]]) 
 def _estimator(name: str, settings: Mapping[str, Any]) -> Any:
     if name == bmcd.Tastes.__name__:
         return bmcd.Tastes(settings["n_tastes"], priors=TastePriors(a=settings["a"]), chains=settings["chains"])
-    return getattr(bmcd.baselines, name)(**settings)
+    return class_named(name)(**settings)
 
 
 def _measures_of(model: Any, data: DataSet, **options: Any) -> Result:

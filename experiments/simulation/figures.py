@@ -10,6 +10,7 @@ import pandas as pd
 import bmcd
 from bmcd.evaluation import Calibration
 from bmcd.simulation import paper_consensuses
+from experiments import figures
 from experiments.simulation.measures import N_POPULAR
 from experiments.simulation.plan import AUTO, BOX_RUNS, POPULARITY_RUNS, TRACE_RUN, shown_runs
 from experiments.simulation.results import BY_LIKELIHOOD, SimulationResults
@@ -28,7 +29,7 @@ def accuracy_by_clusters(results: SimulationResults, k: int) -> Figure:
         for run in results.runs
         for c in results.size.candidates
     ]
-    return bmcd.plots.accuracy_by_clusters(pd.DataFrame(rows), f"BMCD, next {k}, {results.size.runs} runs")
+    return figures.accuracy_by_clusters(pd.DataFrame(rows), f"BMCD, next {k}, {results.size.runs} runs")
 
 
 def calibration(results: SimulationResults, run: int, k: int) -> Figure:
@@ -62,7 +63,7 @@ def rare_items(results: SimulationResults, k: int) -> Figure:
         for name, method in shown.items()
         for run in method.runs
     ]
-    return bmcd.plots.rare_items(pd.DataFrame(rows), title=f"Next {k}, {results.size.runs} runs")
+    return figures.rare_items(pd.DataFrame(rows), title=f"Next {k}, {results.size.runs} runs")
 
 
 def within_distance(results: SimulationResults) -> Figure:
@@ -73,7 +74,7 @@ def within_distance(results: SimulationResults) -> Figure:
         )
         for run in shown_runs(results.size, BOX_RUNS)
     }
-    return bmcd.plots.within_distance(boxes, across=3)
+    return figures.within_distance(boxes, across=3)
 
 
 def alpha_traces(results: SimulationResults) -> Figure:

@@ -10,6 +10,7 @@ import numpy as np
 import bmcd
 from bmcd.inference.tastes.priors import TastePriors
 from experiments.lists import recommend
+from experiments.methods import PenalisedMF
 from experiments.study import IN_A_TASK, Sampling
 from experiments.tasks import Result
 
@@ -124,7 +125,7 @@ def als(seed: int, n_users: int, k: int, grid: Grid, folds: int) -> Result:
 
 def penalised_mf(seed: int, n_users: int, k: int, grid: Grid, folds: int) -> Result:
     """Measure factors with a penalty on popular items, tuned as ALS is."""
-    return _tuned_measures(bmcd.baselines.PenalisedMF, seed, n_users, grid, folds, tuned_for=k, evaluated=[k])
+    return _tuned_measures(PenalisedMF, seed, n_users, grid, folds, tuned_for=k, evaluated=[k])
 
 
 def spark_als(seed: int, n_users: int, grid: Grid, folds: int) -> Result:

@@ -1,7 +1,6 @@
 """Each method against hand-computed cases, and against its definition written in another way."""
 
 import sys
-from itertools import product
 
 import numpy as np
 import pytest
@@ -9,8 +8,8 @@ from scipy import optimize
 from sklearn.metrics.pairwise import cosine_similarity
 
 from bmcd import Clicks
-from bmcd.baselines import ALS, EASE, Diffusion, ItemKNN, Popularity, UserKNN
-from bmcd.baselines.cosine import keep_nearest
+from bmcd.baselines import ALS, EASE, ItemKNN, Popularity, UserKNN
+from bmcd.baselines.item_knn import keep_nearest
 from bmcd.testing import example_clicks
 
 # Four users, four items: a and b go together, c and d go together, and one user has a alone.
@@ -95,41 +94,6 @@ def test_ease_is_ridge_regression_of_each_item_on_the_others(clicks, regularizat
         ridge = np.linalg.solve(x.T @ x + regularization * np.eye(len(others)), x.T @ matrix[:, item])
         np.testing.assert_allclose(weights[others, item], ridge, atol=1e-10)
         assert weights[item, item] == 0
-
-
-# A click graph of three users and three items, and where the units go: by hand, from the article's definitions.
-GRAPH = np.array([[1, 1, 0], [0, 1, 1], [0, 0, 1]])
-
-
-@pytest.mark.parametrize(
-    ("mixing", "expected"),
-    [
-        # From b, half goes to each of users 0 and 1, who halve it: a and c get 1/4 each, b keeps 1/2.
-        # From a, all goes to user 0, who halves it. From c, half goes to user 1, half stays with user 2.
-        (1.0, [[1 / 2, 1 / 4, 0], [1 / 2, 1 / 2, 1 / 4], [0, 1 / 4, 3 / 4]]),
-        # Heat: users take the mean of their items, items the mean of their users; the transpose.
-        (0.0, [[1 / 2, 1 / 2, 0], [1 / 4, 1 / 2, 1 / 4], [0, 1 / 4, 3 / 4]]),
-    ],
-)
-def test_diffusion_at_its_ends_by_hand(mixing, expected):
-    model = Diffusion(mixing).fit(Clicks.from_matrix(GRAPH))
-    np.testing.assert_allclose(model.weights_.toarray(), expected, atol=1e-12)
-
-
-@pytest.mark.parametrize("mixing", [0.0, 0.3, 1.0])
-def test_diffusion_is_the_articles_formula(clicks, mixing):
-    a = clicks.matrix.toarray().astype(int)
-    of_user, of_item = a.sum(axis=1), a.sum(axis=0)
-    weight = np.zeros((clicks.n_items, clicks.n_items))
-    for i, j in product(range(clicks.n_items), repeat=2):
-        shared = sum(a[u, i] * a[u, j] / of_user[u] for u in range(clicks.n_users))
-        weight[i, j] = shared / (of_item[i] ** (1 - mixing) * of_item[j] ** mixing)
-    np.testing.assert_allclose(scores(Diffusion(mixing), clicks), a @ weight.T, atol=1e-9)
-
-
-def test_probability_spreading_loses_nothing(clicks):
-    total = scores(Diffusion(1.0), clicks).sum(axis=1)
-    np.testing.assert_allclose(total, clicks.matrix.sum(axis=1), atol=1e-9)
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 import bmcd
-from bmcd.baselines import Diffusion
+from bmcd.baselines import ItemKNN
 from bmcd.cli.compare_config import read_config, run_config
 from bmcd.errors import ConfigError
 from bmcd.testing import example_clicks
@@ -28,8 +28,8 @@ folds = 2
 grid = {regularization = [1.0, 100.0]}
 
 [models.heat]
-class = "Diffusion"
-options = {mixing = 0.1}
+class = "ItemKNN"
+options = {neighbours = 5}
 """
 
 
@@ -42,7 +42,7 @@ def test_a_config_is_run_tuned_and_saved_so_that_it_can_be_run_again(tmp_path):
     path.write_text(CONFIG)
     first = run_config(path, tmp_path / "out")
     assert list(first.entries) == ["Popularity", "EASE", "heat"]
-    assert isinstance(first.entries["heat"].model, Diffusion)
+    assert isinstance(first.entries["heat"].model, ItemKNN)
     assert (first.k, first.seed, first.against) == (3, 5, "EASE")
     assert (tmp_path / "out" / "compare.toml").read_text() == CONFIG
     tuning = pd.read_csv(tmp_path / "out" / "tuning_EASE.csv")

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 import bmcd
-from bmcd import compiling, kernel_cache
+from bmcd import compiling
 from bmcd.cli import checks
 
 
@@ -102,7 +102,7 @@ def test_doctor_notices_wrong_numbers(monkeypatch):
 def test_doctor_notices_a_cache_that_cannot_be_written(monkeypatch):
     assert checks._compiled().state == "good"
     for kind in ("temporary", "none"):
-        monkeypatch.setattr(compiling, "CACHE", kernel_cache.KernelCache(kind, None))
+        monkeypatch.setattr(compiling, "CACHE", compiling.KernelCache(kind, None))
         assert checks._compiled().state == "note"
         assert "NUMBA_CACHE_DIR" in checks._compiled().advice
 

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 import bmcd
-from bmcd.baselines import EASE, Diffusion, ItemKNN, Popularity
+from bmcd.baselines import EASE, ItemKNN, Popularity
 from bmcd.clicks.splitting import folds as click_folds
 from bmcd.evaluation.tune import Tuning, tune
 from bmcd.testing import example_clicks
@@ -66,14 +66,14 @@ def test_no_settings_at_all_are_one_setting(clicks):
 
 
 def test_the_best_at_the_edge_is_said():
-    settings = tuple({"mixing": value} for value in (0.0, 0.5, 1.0))
+    settings = tuple({"regularization": value} for value in (0.0, 0.5, 1.0))
     scores = np.array([[0.3, 0.2], [0.2, 0.2], [0.1, 0.2]])
-    tuning = Tuning(Diffusion, settings, scores, np.ones((3, 2)), k=5, seed=0)
-    assert tuning.at_the_edge == ("mixing",)
-    assert "At the edge of the grid: mixing" in repr(tuning)
+    tuning = Tuning(EASE, settings, scores, np.ones((3, 2)), k=5, seed=0)
+    assert tuning.at_the_edge == ("regularization",)
+    assert "At the edge of the grid: regularization" in repr(tuning)
     inside = replace(tuning, fold_accuracy=scores[[1, 0, 2]])
     assert inside.at_the_edge == ()
-    assert inside.best == {"mixing": 0.5}
+    assert inside.best == {"regularization": 0.5}
 
 
 def test_a_bar_is_shown_when_asked_for(clicks, capsys):

@@ -10,6 +10,7 @@ from experiments.case_study.forecasts import KEPT_SHARES, Forecasts, reliability
 from experiments.case_study.plan import BLEND, MAIN, PSEUDO, QUICK, TASTES
 from experiments.case_study.results import DataSetResults
 from experiments.case_study.words import in_short
+from experiments.methods import PoissonFactorisation
 
 import bmcd
 from bmcd.inference.tastes.priors import TastePriors
@@ -71,7 +72,7 @@ def test_a_rival_with_rates_has_its_own_probabilities(data_sets):
     results = data_sets["eshop-1"]
     _, train, test = prepare(results.plan.data)
     k, name = results.plan.data.remove, "PoissonFactorisation"
-    model = bmcd.baselines.PoissonFactorisation(**results.rivals[name]["tuning"]["best"]).fit(train)
+    model = PoissonFactorisation(**results.rivals[name]["tuning"]["best"]).fit(train)
     calibration = bmcd.evaluate(model.recommend(k), train, test, k=k).calibration
     measured = results.forecasters[name]["forecasts"]["recommended"]
     assert measured["mean_probability"][0] == pytest.approx(calibration.mean_probability, abs=1e-9)

@@ -9,6 +9,7 @@ import warnings
 import numpy as np
 import pytest
 from experiments.__main__ import app
+from experiments.methods import PenalisedMF
 from experiments.pseudo_mallows import PseudoMallows
 from experiments.simulation import SimulationStudy, tables
 from experiments.simulation.measures import CUTOFFS, NEXT
@@ -100,7 +101,7 @@ def test_the_penalised_factors_are_tuned_for_each_length(results, folder):
     for k in NEXT:
         result = json.loads((folder / f"results/run-02/penalised-{k}.json").read_text())["result"]
         assert set(result["settings"]) == set(QUICK.penalised_grid)
-        model = bmcd.baselines.PenalisedMF(**result["settings"]).fit(simulation.clicks, seed=2)
+        model = PenalisedMF(**result["settings"]).fit(simulation.clicks, seed=2)
         evaluation = bmcd.evaluate(model.recommend(k), simulation.clicks, simulation, k=k)
         assert result[str(k)]["accuracy"] == pytest.approx(evaluation.accuracy, abs=1e-12)
         name = f"next {k}: {results.penalised_mf(k).name}"

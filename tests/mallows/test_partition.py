@@ -218,7 +218,7 @@ def test_one_item_has_one_ranking(distance, method):
         ({"alpha": float("nan")}, "alpha is nan"),
         ({"alpha": [1.0, float("inf")]}, r"alpha\[1\] is inf"),
         ({"alpha": "three"}, "alpha is 'three': give a number"),
-        ({"n_items": 0}, "n_items is 0: give a whole number"),
+        ({"n_items": 0}, "n_items must be a whole number, 1 or more"),
         ({"n_items": -3}, "n_items is -3"),
         ({"n_items": 2.5}, "n_items is 2.5"),
         ({"n_items": True}, "n_items is True"),

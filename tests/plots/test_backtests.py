@@ -69,7 +69,7 @@ def test_past_windows_show_predicted_beside_observed():
     )
     figure = plots.past_windows(windows)
     assert [tip.text for tip in figure.tips[:2]] == [
-        "2026-05-01: observed 35.0 %",
+        "2026-05-01: observed 35.0 % (95% interval 31.1 % to 38.9 %)",
         "2026-05-01: predicted 40.0 %",
     ]
     assert figure.axes[0].get_ylim()[0] == 0

@@ -24,6 +24,8 @@ def test_exposure_has_a_panel_for_each_method_on_one_scale(counts, lines_labelle
         assert dark.get_data().values.tolist() == expected.hits.tolist()
         assert lines_labelled(ax, "rare | popular")[0].get_xdata() == [3, 3]
         assert ax.get_ylim()[1] >= 15
+        assert ax.get_yscale() == "function"
+    assert plots.exposure(counts, most=100).axes[0].get_ylim()[1] >= 100
     assert len(plots.exposure(counts, hits=False).axes[0].patches) == len(figure.axes[0].patches) - 1
 
 
@@ -54,14 +56,6 @@ def test_item_popularity_is_sorted_and_parted():
     assert plots.item_popularity([4, 2], n_popular=2).axes[0].patches[0].get_data().values.tolist() == [2, 4]
     with pytest.raises(ValueError, match="1 to 2"):
         plots.item_popularity([4, 2], n_popular=3)
-
-
-def test_rare_items_has_a_dot_for_each_run(lines_labelled):
-    table = {"method": ["CF", "BMCD", "CF"], "n_rare": [1, 9, 3], "n_users_with_rare": [1, 7, 2]}
-    left, right = plots.rare_items(table).axes
-    assert [line.get_ydata().tolist() for line in lines_labelled(left, "runs")] == [[1, 3], [9]]
-    assert [line.get_ydata().tolist() for line in lines_labelled(right, "runs")] == [[1, 2], [7]]
-    assert [text.get_text() for text in left.get_xticklabels()] == ["CF", "BMCD"]
 
 
 def test_what_has_no_counts_is_refused():

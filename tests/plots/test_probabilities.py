@@ -43,13 +43,6 @@ def test_wilson_solves_the_equation_that_defines_it():
         wilson([1], [2], level=95)
 
 
-def test_what_to_dict_wrote_is_drawn_like_the_calibration(calibration, lines_labelled):
-    points = plots.calibration(calibration.to_dict()).axes[0].containers[0][0]
-    np.testing.assert_allclose(points.get_ydata(), calibration.bin_hit_rate)
-    curve = lines_labelled(plots.cutoff_curve(calibration.to_dict()).axes[0], "BMCD: hit rate")[0]
-    np.testing.assert_allclose(curve.get_ydata(), calibration.cutoff_table()["accuracy"])
-
-
 def test_several_calibrations_differ_in_colour_and_marker(calibration):
     figure = plots.calibration({"BMCD": calibration, "paper": calibration})
     first, second = (container[0] for container in figure.axes[0].containers)
@@ -65,7 +58,7 @@ def test_cutoff_curve_is_the_cutoff_table(calibration, lines_labelled):
     np.testing.assert_allclose(curve.get_ydata(), table["accuracy"])
     assert curve.get_xdata()[0] <= 0.05
     assert curve.get_xdata()[-1] == 0.35
-    assert lines_labelled(right, "how many are kept")[0].get_ydata()[-1] == (calibration.probability >= 0.35).sum()
+    assert lines_labelled(right, "number kept")[0].get_ydata()[-1] == (calibration.probability >= 0.35).sum()
     assert lines_labelled(left, "EASE: 30.0 %")
 
 
@@ -84,5 +77,5 @@ def test_no_hits_all_hits_and_one_probability_can_be_drawn(hits):
 def test_what_is_no_calibration_is_refused():
     with pytest.raises(ValueError, match="nothing to draw"):
         plots.calibration({})
-    with pytest.raises(TypeError, match="x must be a Calibration, or what its to_dict wrote, not int"):
+    with pytest.raises(TypeError, match="x must be a Calibration, not int"):
         plots.calibration({"x": 3})

@@ -30,9 +30,9 @@ def test_a_tip_lies_where_it_is_drawn():
 
 def test_global_settings_are_left_alone_and_figures_are_reproducible():
     before = dict(mpl.rcParams)
-    figure = plots.kmeans_curve({2: 100.0, 3: 40.0})
+    figure = plots.cluster_sizes([30.0, 20.0])
     svg, png = figure._repr_svg_(), figure._repr_png_()
     assert dict(mpl.rcParams) == before
     assert any(before[key] != value for key, value in STYLE.items())
     assert png.startswith(b"\x89PNG")
-    assert svg == plots.kmeans_curve({2: 100.0, 3: 40.0})._repr_svg_()
+    assert svg == plots.cluster_sizes([30.0, 20.0])._repr_svg_()

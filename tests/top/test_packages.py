@@ -61,7 +61,7 @@ def test_features_name_the_extra_that_they_need(bare):
         clicks = bmcd.Clicks.from_matrix([[1, 1, 0, 0], [0, 0, 1, 1], [1, 1, 0, 0], [0, 1, 1, 0]])
         model = bmcd.BMCD(2).fit(clicks, draws=4, warmup=2, chains=2, progress=False)
         uses = {
-            "plots": lambda: bmcd.plots.kmeans_curve({2: 1.0}),
+            "plots": lambda: bmcd.plots.cluster_sizes([1]),
             "report": lambda: bmcd.report(model, clicks, clicks, "report.html"),
             "to_arviz": lambda: model.to_arviz(),
             "ALS": lambda: bmcd.baselines.ALS().fit(clicks),

@@ -1,11 +1,11 @@
-"""What all baselines share: everything but how they learn and score."""
+"""Baseline: everything that all baselines share, except how they learn and score."""
 
 # mypy: disable-error-code="no-untyped-def"
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal, Self, TypeAlias
 
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 import bmcd.compiling  # noqa: F401  (must stand before the first kernel)
+from bmcd.arrays import Floats
 from bmcd.clicks.histories import clicks_of_histories
 from bmcd.clicks.ids import id_ranks
 from bmcd.clicks.item_table import Filter, allowed_items
@@ -25,18 +26,17 @@ from bmcd.models.list_rules import Rules, read_rules, ruled_lists
 from bmcd.models.persistence import save
 from bmcd.models.top_k import TIE, Lists, check_k, clicked_mask, recommendation_frame
 
-Floats = NDArray[np.float64]
 Matrix: TypeAlias = "sparse.csr_array[Any]"  # in quotes: before SciPy 1.14 it takes no parameters when it runs
 
-# How many scores are held at once: users are served in blocks, so that a large catalogue does not fill the memory.
+# Scores held at once: users are served in blocks, so that a large catalogue does not fill the memory.
 BLOCK_SCORES = 4_000_000
 SPARSE_PARTS = ("data", "indices", "indptr")
 POPULARITY = "popularity"
-"""The number of users who clicked each item, in files without clicks, which breaks ties."""
+"""The number of users per item, which breaks ties; stored in files without clicks."""
 
 
 class Baseline(BaseEstimator, ABC):
-    """A method that gives every user a score for every item; a new one needs only `_learn` and `_scores_of`.
+    """A method that gives every user a score for every item. A new one implements `_learn` and `_scores_of`.
 
     A method that uses the order of clicks overrides `_scores_for` instead of `_scores_of`.
 
@@ -54,87 +54,82 @@ class Baseline(BaseEstimator, ABC):
 
     clicks_: Clicks
     _learned: tuple[str, ...] = ()
-    """The names of what it has learned, besides the clicks themselves."""
+    """Attributes that `fit` learns, except the clicks themselves."""
     _of_pairs: tuple[str, ...] = ()
-    """The names of those that are not sparse and have a number for each pair of items."""
+    """Those that are dense and have one number for each pair of items."""
     _value = "score"
-    """The column of what is recommended by."""
+    """The column of the frame that holds the scores."""
 
     def fit(
         self, clicks: Any, *, seed: int = 0, n_threads: int | None = None, progress: bool | None = None
     ) -> Self:
-        """Learn from clicks, and return self. What was learned before is forgotten.
+        """Learn from clicks and return self; an earlier fit is discarded.
 
         Parameters
         ----------
         clicks
             A `Clicks`, or a frame with the columns user and item.
         seed
-            For methods that start at random; the same seed gives the same recommendations.
+            For methods with a random start; the same seed gives the same recommendations.
         n_threads
-            For methods that use several (default: as many as cores). It never changes what is recommended.
+            Number of threads, for methods that use several (default: all cores). Does not change the results.
         progress
-            As in `BMCD.fit`; the baselines are quick and show nothing.
+            Accepted for consistency with `BMCD.fit`; baselines are fast and show no progress.
         """
         clicks = clicks if isinstance(clicks, Clicks) else Clicks.from_frame(clicks)
         self._check_settings()
         if hasattr(self, "clicks_"):
-            del self.clicks_  # a fit that fails leaves a model that is not fitted
+            del self.clicks_  # a failed fit leaves an unfitted model
         self._prepare(clicks)
         self._learn(clicks, seed, n_threads)
         self.clicks_ = clicks
         return self
 
     def _prepare(self, clicks: Clicks) -> None:
-        # Numbers, because the methods count clicks, and sums of booleans would be booleans.
+        # Floats, because the methods count clicks, and sums of booleans would be booleans.
         self._clicked: Matrix = clicks.matrix.astype(np.float64)
         self._popularity: Floats = clicks.per_item.astype(np.float64)
         self._item_order = id_ranks(clicks.items)
         self._rank_ties()
 
     def _rank_ties(self) -> None:
-        """Of equal scores the item with more clicks comes first, then the one with the smaller id."""
+        """Break ties of scores by the number of clicks, then by id."""
         self._tie_order = np.lexsort((self._item_order, -self._popularity))
 
     def scores_for(self, people: Clicks) -> Floats:
-        """Return the scores of any users with clicks on the items it was fitted to, users x items.
+        """Return the scores of any users whose clicks are on the items of the fit, users x items.
 
-        Users it was fitted to get (nearly) what `recommend` gives them. ALS solves once more for their factors,
-        and for UserKNN they are neighbours of themselves. `score_blocks` gives the same block by block, for many.
+        For users of the fit they are (nearly) those of `recommend`: ALS solves for their factors once more, and for
+        UserKNN they are neighbours of themselves.
         """
-        return np.concatenate([np.zeros((0, people.n_items)), *(block for _, block in self.score_blocks(people))])
-
-    def score_blocks(self, people: Clicks) -> Iterator[tuple[NDArray[np.int64], Floats]]:
-        """Yield `scores_for` block by block: the rows of some users, and their scores."""
         self._check_fitted()
         if people.n_items != self.clicks_.n_items:
             raise InputError(
                 f"the clicks are on {people.n_items} items, but it was fitted to {self.clicks_.n_items}."
             )
-        for rows in self._blocks(np.arange(people.n_users)):
-            yield rows, self._scores_for(people, rows)
+        blocks = [self._scores_for(people, rows) for rows in self._blocks(np.arange(people.n_users))]
+        return np.concatenate(blocks)
 
     def save(self, path: str | Path, *, clicks: bool = True) -> None:
-        """Write the fitted model to one file, which `bmcd.load` opens; see `BMCD.save`.
+        """Write the fitted model to a file, which `bmcd.load` opens; see `BMCD.save`.
 
-        Methods that need everybody's clicks, such as UserKNN and SessionKNN, cannot be saved with
-        ``clicks=False``. Of other methods such a file holds nothing about items that fewer than five users clicked,
-        nor about pairs of items that fewer clicked both (of counts in order: one after the other).
+        Methods that need the clicks of all users, such as UserKNN and SessionKNN, cannot be saved with
+        ``clicks=False``. For other methods such a file contains nothing about items clicked by fewer than five
+        users, nor about pairs of items clicked by fewer than five (for ordered counts: one after the other).
         """
         self._check_fitted()
         save(self, path, clicks=clicks)
 
     def packed(self) -> dict[str, NDArray[Any]]:
-        """Return what it has learned as arrays, of which `restore` makes the model again."""
+        """Return what was learned as arrays, from which `restore` rebuilds the model."""
         self._check_fitted()
         arrays = _arrays_of({name: getattr(self, name) for name in self._learned})
         return arrays if self.clicks_.n_users else {**arrays, POPULARITY: self._popularity}
 
     def packed_without_users(self, fewest: int) -> dict[str, NDArray[Any]]:
-        """Return what `packed` gives, and the popularity of items, without what depends on fewer users.
+        """Return the arrays of `packed` and the popularity of items, without what depends on few users.
 
-        Of items that fewer than ``fewest`` users clicked nothing is left, nor of pairs of items that fewer clicked
-        both.
+        Nothing is left of items, and pairs of items, that fewer than ``fewest`` users clicked.
         """
         self._check_fitted()
         if not self._learned:
@@ -144,8 +139,8 @@ class Baseline(BaseEstimator, ABC):
         return {**_arrays_of(self._without_few(rare, fewest)), POPULARITY: popularity}
 
     def _without_few(self, rare: NDArray[np.bool_], fewest: int) -> dict[str, Any]:
-        """Return what it has learned without the items that are rare, and without pairs of few users."""
-        modelled = getattr(self, "modelled_", np.arange(len(rare)))  # some methods learn only about some items
+        """Return what was learned without rare items, and without pairs of items of few users."""
+        modelled = getattr(self, "modelled_", np.arange(len(rare)))  # EASE may cover only some items
         counts: Any = (self._clicked.T @ self._clicked)[modelled][:, modelled]
         enough: Any = sparse.csr_array(counts >= fewest)
         kept: dict[str, Any] = {}
@@ -153,7 +148,7 @@ class Baseline(BaseEstimator, ABC):
             value: Any = getattr(self, name)
             if name.startswith("user_"):
                 kept[name] = value[:0]
-            elif name == "modelled_":  # the numbers of the items it covers
+            elif name == "modelled_":  # the items it covers
                 kept[name] = value
             elif sparse.issparse(value):
                 kept[name] = enough.multiply(value).tocsr()
@@ -165,16 +160,16 @@ class Baseline(BaseEstimator, ABC):
 
     def _needs_everybody(self) -> InputError:
         name = type(self).__name__
-        return InputError(f"there is a {name}, which needs everybody's clicks: save with clicks=True.")
+        return InputError(f"{name} needs the clicks of all users: save with clicks=True.")
 
     def restore(self, clicks: Clicks, arrays: Mapping[str, NDArray[Any]]) -> Self:
-        """Take what `packed` gave, and the clicks; return self, or raise ValueError if it cannot be right."""
+        """Restore from the arrays of `packed` and the clicks; raise ValueError if they cannot be right."""
         self._check_settings()
         self._prepare(clicks)
-        if POPULARITY in arrays:  # of a file without clicks
+        if POPULARITY in arrays:  # a file without clicks
             popularity, arrays = arrays[POPULARITY], {k: v for k, v in arrays.items() if k != POPULARITY}
             if popularity.dtype != np.float64 or popularity.shape != (clicks.n_items,):
-                raise ValueError("the popularity must be a number for each item")
+                raise ValueError("the popularity must have one number for each item")
             if not (np.isfinite(popularity).all() and (popularity >= 0).all()):
                 raise ValueError("the popularity must be numbers, 0 or more")
             self._popularity = popularity
@@ -183,21 +178,7 @@ class Baseline(BaseEstimator, ABC):
             raise ValueError(f"a {type(self).__name__} has learned {self._learned}, not {sorted(arrays)}")
         shapes = self._shapes(clicks, arrays)
         for name in self._learned:
-            if name in arrays:
-                value: Any = arrays[name]
-                is_number = value.dtype == np.float64 and np.isfinite(value).all()
-                if not is_number and not (value.dtype == np.int64 and value.min(initial=0) >= 0):
-                    raise ValueError(f"{name} must be finite numbers")
-                if shapes.get(name, value.shape) != value.shape:
-                    raise ValueError(f"{name} must have the shape {shapes[name]}, not {value.shape}")
-            else:
-                data, indices, starts = (arrays[f"{name}.{part}"] for part in SPARSE_PARTS)
-                shape: Any = shapes.get(name, (clicks.n_items, clicks.n_items))
-                value = sparse.csr_array((data, indices, starts), shape=shape)
-                value.check_format(full_check=True)
-                if data.dtype.kind not in "bf" or not np.isfinite(data).all():
-                    raise ValueError(f"{name} must have finite numbers")
-            setattr(self, name, value)
+            setattr(self, name, _learned_array(name, arrays, shapes.get(name), clicks.n_items))
         self.clicks_ = clicks
         nobody = clicks_of_histories([[]], clicks)
         if self._scores_for(nobody, np.arange(1)).shape != (1, clicks.n_items):
@@ -205,7 +186,7 @@ class Baseline(BaseEstimator, ABC):
         return self
 
     def _shapes(self, clicks: Clicks, arrays: Mapping[str, NDArray[Any]]) -> dict[str, tuple[int, ...]]:
-        """Return the shapes that learned arrays must have; sparse ones that are not named are items x items."""
+        """Return the shapes that learned arrays must have; by default sparse ones are items x items."""
         return {}
 
     def recommend(
@@ -218,28 +199,28 @@ class Baseline(BaseEstimator, ABC):
         never: Filter | None = None,
         rules: Rules | None = None,
     ) -> Any:
-        """Return the k unclicked items with the highest scores for each user.
+        """Recommend the k unclicked items with the highest scores to each user.
 
         The frame has the columns user, item, title (if items have titles), rank and score, in the ids and the frame
-        library of the clicks. Of equal scores, the item with more clicks comes first, then the one with the
-        smaller id. A user with fewer than k items left gets fewer.
+        library of the clicks. Ties are broken by the number of clicks, then by the smaller id. A user with fewer
+        than k unclicked items gets fewer rows.
 
         Parameters
         ----------
         k
-            How many items for each user.
+            Number of items per user.
         users
-            Ids of users it was fitted to, in the order wanted; by default all.
+            Ids of users of the fit, in the order of the output; by default all.
         items
-            Recommend only from these.
+            Recommend only these.
         only, never, rules
-            Filters by groups of items, and rules for lists; see `Blend.recommend`.
+            Filters by item groups, and list rules; see `Blend.recommend`.
         """
         self._check_fitted()
         clicks = self.clicks_
         rows = np.arange(clicks.n_users)
         if users is not None:
-            rows = clicks.rows_of(users, "Only users it was fitted to get recommendations.")
+            rows = clicks.rows_of(users, "For other users, use recommend_for.")
         return self._frame(
             clicks, rows, k, allowed_items(clicks.items, clicks.items_table, items, only, never), rules
         )
@@ -255,10 +236,10 @@ class Baseline(BaseEstimator, ABC):
         never: Filter | None = None,
         rules: Rules | None = None,
     ) -> Any:
-        """Recommend to any users from their clicks alone; the frame is that of `recommend`.
+        """Recommend to any users, given their clicks; the frame is that of `recommend`.
 
         Items of a history are not recommended. Methods that use order take the last session of a history as the
-        running session: all of it, unless it has times or sessions of its own.
+        running session: all of it, unless it has times or sessions.
 
         Parameters
         ----------
@@ -266,13 +247,13 @@ class Baseline(BaseEstimator, ABC):
             Clicks in order, the latest last: a list of lists of items, whose users are then 0, 1, ...; a dict from
             user to list; a `Clicks`; or a frame with the columns user and item, and perhaps time.
         k
-            How many items for each user.
+            Number of items per user.
         items
-            Recommend only from these.
+            Recommend only these.
         unknown
-            What to do about items it was not fitted to: "error" lists them, "ignore" leaves them out.
+            What to do with items that are not in the fit: "error" lists them, "ignore" drops them.
         only, never, rules
-            Filters by groups of items, and rules for lists; see `Blend.recommend`.
+            Filters by item groups, and list rules; see `Blend.recommend`.
 
         Examples
         --------
@@ -297,14 +278,12 @@ class Baseline(BaseEstimator, ABC):
         rules: Rules | None,
     ) -> Any:
         """Return the recommendations for the users in these rows of ``people``."""
-        k, every = check_k(k), np.ones(people.n_items, np.bool_)
-        every = every if allowed is None else allowed
+        k = check_k(k)
+        every = np.ones(people.n_items, np.bool_) if allowed is None else allowed
 
         def ask(some: NDArray[np.int64], size: int, mask: NDArray[np.bool_] | None) -> Lists:
-            blocks = [
-                self._best(people, block, every if mask is None else mask, size, k)
-                for block in self._blocks(rows[some])
-            ]
+            mask = every if mask is None else mask
+            blocks = [self._best(people, block, mask, size, k) for block in self._blocks(rows[some])]
             best, values = (np.concatenate(arrays) for arrays in zip(*blocks, strict=True))
             return Lists(best, {self._value: values})
 
@@ -315,29 +294,25 @@ class Baseline(BaseEstimator, ABC):
         return recommendation_frame(people.users[rows], lists, people)
 
     def _blocks(self, rows: NDArray[np.int64]) -> list[NDArray[np.int64]]:
-        """Split rows into blocks whose scores fit into memory: at least one, so that nobody gets an empty frame."""
+        """Split rows into blocks whose scores fit into memory; at least one block, even without rows."""
         size = max(1, BLOCK_SCORES // self._width())
         return [rows[start : start + size] for start in range(0, max(len(rows), 1), size)]
 
     def _best(
         self, people: Clicks, rows: NDArray[np.int64], allowed: NDArray[np.bool_], k: int, horizon: int
     ) -> tuple[NDArray[np.int64], Floats]:
-        """Return the best k items of the users in these rows, and what the frame says of each, for a horizon."""
+        """Return the best k items of the users in these rows, and their scores; probabilities need a horizon."""
         score = self._scores(rows) if people is self.clicks_ else self._scores_for(people, rows)
-        free = ~clicked_mask(people.matrix, rows)
-        # Some methods give tiny scores: what counts as a tie is relative to the user's highest score.
+        # Some methods give tiny scores: a tie is relative to the user's highest score.
         largest = np.abs(score).max(axis=1, keepdims=True)
         scaled = score / np.where(largest > 0, np.minimum(largest, 1.0), 1.0)
         best = np.empty((len(rows), min(k, score.shape[1])), np.int64)
-        best_of_rows(np.ascontiguousarray(scaled), free & allowed, self._tie_order, best)
-        return best, np.take_along_axis(self._values(score, free, horizon), np.maximum(best, 0), axis=1)
-
-    def _values(self, score: Floats, free: NDArray[np.bool_], k: int) -> Floats:
-        """Return what the frame says of each item, [user, item], given scores and who has not clicked what."""
-        return score
+        available = ~clicked_mask(people.matrix, rows) & allowed
+        best_of_rows(np.ascontiguousarray(scaled), available, self._tie_order, best)
+        return best, np.take_along_axis(score, np.maximum(best, 0), axis=1)
 
     def _check_settings(self) -> None:
-        """Raise `InputError` if a setting makes no sense."""
+        """Raise `InputError` if a setting is invalid."""
         return
 
     @abstractmethod
@@ -345,19 +320,19 @@ class Baseline(BaseEstimator, ABC):
         """Learn from the clicks; ``self._clicked`` is users x items, 1 where there is a click."""
 
     def _scores_of(self, clicked: Matrix) -> Floats:
-        """Return the scores of users with these clicks, [user, item]; those of clicked items do not matter."""
+        """Return the scores of users with these clicks, [user, item]; scores of clicked items are ignored."""
         raise NotImplementedError(f"{type(self).__name__} needs clicks in order")
 
     def _scores_for(self, people: Clicks, rows: NDArray[np.int64]) -> Floats:
-        """Return the scores of the users in these rows of ``people``, from their clicks alone, [row, item]."""
+        """Return the scores of the users in these rows of ``people``, given their clicks, [row, item]."""
         return self._scores_of(people.matrix[rows].astype(np.float64))
 
     def _scores(self, rows: NDArray[np.int64]) -> Floats:
-        """Return the scores of users it was fitted to, [row, item]; some methods have learned more about them."""
+        """Return the scores of users of the fit, [row, item]; some methods have learned more about them."""
         return self._scores_for(self.clicks_, rows)
 
     def _width(self) -> int:
-        """Return how many numbers `_scores` holds for one user."""
+        """Return how many numbers `_scores` needs for one user."""
         return self._clicked.shape[1]
 
     def _check_fitted(self) -> None:
@@ -372,7 +347,7 @@ class Baseline(BaseEstimator, ABC):
 
 
 def _arrays_of(learned: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
-    """Return arrays by name; a sparse one is three."""
+    """Return arrays by name; a sparse array becomes three."""
     arrays: dict[str, NDArray[Any]] = {}
     for name, value in learned.items():
         if sparse.issparse(value):
@@ -382,8 +357,28 @@ def _arrays_of(learned: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
     return arrays
 
 
+def _learned_array(
+    name: str, arrays: Mapping[str, NDArray[Any]], shape: tuple[int, ...] | None, n_items: int
+) -> Any:
+    """Return one learned array of a file, dense or sparse, or raise ValueError; ``shape`` None is unchecked."""
+    if name in arrays:
+        value = arrays[name]
+        is_number = value.dtype == np.float64 and np.isfinite(value).all()
+        if not is_number and not (value.dtype == np.int64 and value.min(initial=0) >= 0):
+            raise ValueError(f"{name} must be finite numbers")
+        if shape is not None and shape != value.shape:
+            raise ValueError(f"{name} must have the shape {shape}, not {value.shape}")
+        return value
+    data, indices, starts = (arrays[f"{name}.{part}"] for part in SPARSE_PARTS)
+    matrix: Any = sparse.csr_array((data, indices, starts), shape=shape or (n_items, n_items))
+    matrix.check_format(full_check=True)
+    if data.dtype.kind not in "bf" or not np.isfinite(data).all():
+        raise ValueError(f"{name} must have finite numbers")
+    return matrix
+
+
 def without_rare(values: NDArray[Any], rare: NDArray[np.bool_]) -> NDArray[Any]:
-    """Return numbers of items without those that are rare: 0, or the least of others where all are positive.
+    """Return numbers per item, those of rare items replaced by 0, or by the smallest other if all are positive.
 
     >>> without_rare(np.array([0.5, 0.1, 0.2]), np.array([False, True, False])).tolist()
     [0.5, 0.2, 0.2]
@@ -396,18 +391,14 @@ def without_rare(values: NDArray[Any], rare: NDArray[np.bool_]) -> NDArray[Any]:
 
 @numba.njit(cache=True, nogil=True)
 def best_of_rows(scores, available, order, best):
-    """Write the best available items of each row, as `best_items` finds them; -1 where there are fewer.
+    """Write the best available items of each row, with the ties of `best_items`; -1 where there are fewer.
 
     ``order`` has the items in the order in which ties are broken. Most methods score most of a large catalogue 0:
-    of the items that are tied exactly with the k-th, only the first k in this order are looked at.
+    of the items exactly tied with the k-th, only the first k in this order are considered.
     """
     n, k = order.size, best.shape[1]
-    highest, chosen, keys, place_of = (
-        np.empty(k),
-        np.empty(n, np.int64),
-        np.empty(n, np.int64),
-        np.empty(n, np.int64),
-    )
+    highest, chosen = np.empty(k), np.empty(n, np.int64)
+    keys, place_of = np.empty(n, np.int64), np.empty(n, np.int64)
     for place in range(n):
         place_of[order[place]] = place
     for row in range(scores.shape[0]):
@@ -450,27 +441,3 @@ def best_of_rows(scores, available, order, best):
             keys[i] = group * n + place_of[by_score[i]]
         in_order = by_score[np.argsort(keys[:m])]
         best[row, : min(m, k)] = in_order[:k]
-
-
-def check_number(
-    name: str, value: Any, *, above: float | None = None, low: float = 0, high: float = np.inf
-) -> None:
-    """Raise `InputError` unless the value is a number in [low, high], or (above, high].
-
-    >>> check_number("mixing", 0.5, high=1)
-    """
-    number = isinstance(value, int | float | np.number) and not isinstance(value, bool) and np.isfinite(value)
-    if number and value <= high and (value > above if above is not None else value >= low):
-        return
-    least = f"above {above:g}" if above is not None else f"{low:g} or more"
-    most = "" if np.isinf(high) else f", and at most {high:g}"
-    raise InputError(f"{name} must be a number {least}{most}, but it is {value!r}.")
-
-
-def check_count(name: str, value: Any) -> None:
-    """Raise `InputError` unless the value is a whole number, 1 or more.
-
-    >>> check_count("neighbours", 20)
-    """
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
-        raise InputError(f"{name} must be a whole number, 1 or more, but it is {value!r}.")

@@ -1,8 +1,8 @@
-"""Counting over an ordered log: what follows what, what occurs together, and how often items were clicked lately.
+"""Counts over an ordered log: which items follow each other, occur together, and were clicked recently.
 
-Pairs are counted row by row: for each click on an item, what stands near it in its session is added up in one
-array as long as the catalogue. No list of pairs is made or sorted, so memory is that of the clicks and of the
-result. Sums are always formed in the same order, so results depend on nothing but the clicks.
+Pairs are counted row by row: for each click on an item, its neighbours in the session are added up in an array as
+long as the catalogue. No list of pairs is built or sorted, so memory is that of the clicks and of the result. Sums
+are always formed in the same order, so results depend only on the clicks.
 """
 
 # mypy: disable-error-code="no-untyped-def"
@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 import bmcd.compiling  # noqa: F401  (must stand before the first kernel)
+from bmcd.arrays import Floats
 from bmcd.clicks.log import Clicks
 from bmcd.clicks.times import as_text, read_time
 from bmcd.errors import InputError, Message, Option
 
-Floats = NDArray[np.float64]
 HOUR = 3_600_000_000
 """In microseconds."""
 FLOOR = 0.5
@@ -33,25 +33,22 @@ class Events(NamedTuple):
     """The clicks of a log, session by session, each session in click order."""
 
     item: NDArray[np.int32]
-    """Numbers of items; clicks on items outside the catalogue are left out."""
+    """Item numbers, without clicks on items outside the catalogue."""
     session: NDArray[np.int64]
     """The number of the session of each click, non-decreasing."""
     user: NDArray[np.int64]
     age: Floats | None
-    """Hours before the present; None without a clock."""
+    """In hours; None without a clock."""
     tied: NDArray[np.bool_]
-    """Whether a click has the same time as the click before it in the session, so that their order is unknown."""
+    """Whether a click has the same time as the previous one of the session, so that their order is unknown."""
     n_items: int
 
     def keep(self, mask: NDArray[np.bool_]) -> Events:
-        """Return only the clicks for which the mask is True.
-
-        Two clicks that become neighbours are at the same time only if all between them were.
-        """
+        """Return the clicks where the mask is True; new neighbours are tied if all clicks between them were."""
         kept = np.flatnonzero(mask)
         if len(kept) == len(self.item):
             return self
-        # Clicks of a run of ties have the same number, so neighbours are tied if their numbers are equal.
+        # Clicks of a run of ties share a number, so neighbours are tied if their numbers are equal.
         run = np.cumsum(~self.tied)[kept]
         tied = np.zeros(len(kept), np.bool_)
         tied[1:] = run[1:] == run[:-1]
@@ -59,13 +56,13 @@ class Events(NamedTuple):
         return Events(self.item[kept], self.session[kept], self.user[kept], age, tied, self.n_items)
 
     def within(self, hours: float | None) -> Events:
-        """Return the clicks of the last hours; all of them for None and without a clock."""
+        """Return the clicks of the last hours; all clicks for None or without a clock."""
         return self if hours is None or self.age is None else self.keep(self.age <= hours)
 
     def before(self, hours: float) -> Events:
-        """Return the clicks older than that number of hours, with ages as they were then."""
+        """Return the clicks older than a number of hours, with their ages at that time."""
         if self.age is None:
-            raise InputError("the log has no clock, so its clicks cannot be cut at a time.")
+            raise InputError("the log has no clock, so it cannot be split at a time.")
         found = self.keep(self.age > hours)
         assert found.age is not None
         return found._replace(age=found.age - hours)
@@ -74,8 +71,8 @@ class Events(NamedTuple):
 def events_of(clicks: Clicks, now: Any = None) -> Events:
     """Return the clicks of a log as events.
 
-    With `now`, a time as in `Clicks.split_at`, only the clicks before it are returned, and ages refer to it. By
-    default all clicks are returned, and ages refer to the last one. The clicks of a log without order are all tied.
+    With `now`, a time as in `Clicks.split_at`, only earlier clicks are returned, and ages refer to it. By default
+    all clicks are returned, and ages refer to the last one. In a log without order all clicks are tied.
 
     >>> import pandas as pd
     >>> frame = pd.DataFrame({"user": 1, "item": list("aba")})
@@ -91,7 +88,7 @@ def events_of(clicks: Clicks, now: Any = None) -> Events:
     keep = found.items >= 0
     if now is not None:
         if found.times is None:
-            said = f"now={now!r} needs a log with times, and this one has none. Name their column when reading: "
+            said = f"now={now!r} needs a log with times, and this one has none. Name the time column when reading: "
             raise InputError(Message(said, Option("time_column", "..."), "."))
         now = read_time(now, clicks.has_clock)
         keep &= found.times < now
@@ -122,7 +119,7 @@ def decay_weights(events: Events, half_life: float | None) -> Floats:
 
 
 def decayed_counts(events: Events, half_life: float | None) -> Floats:
-    """Return the number of clicks on each item, each counted .5 ** (age / half_life) times.
+    """Return the number of clicks on each item, each weighted .5 ** (age / half_life).
 
     >>> decayed_counts(Events(np.array([0, 1, 0]), None, None, np.array([2.0, 0.0, 1.0]), None, 3), 1.0).tolist()
     [0.75, 1.0, 0.0]
@@ -131,11 +128,11 @@ def decayed_counts(events: Events, half_life: float | None) -> Floats:
 
 
 def directed_pairs(events: Events, weights: Floats, gaps: int = 1, *, fading: bool = True) -> Any:
-    """Count what follows what: entry [a, b] adds weight / gap for each click on b that comes 1 to ``gaps`` after a.
+    """Count which items follow each other: entry [a, b] adds weight / gap for a click on b 1 to ``gaps`` after a.
 
-    Without ``fading`` it adds the weight, whatever the gap. The weight is that of the click on b. Both must be in
-    the same session, be different items and have different times. A CSR array of items x items, float32, with
-    sorted columns.
+    Without ``fading`` it adds the weight at every gap. The weight is that of the click on b. The two clicks must be
+    in the same session, on different items and at different times. Returns a CSR array of items x items, float32,
+    with sorted columns.
 
     >>> some = Events(np.array([0, 1, 2], np.int32), np.zeros(3, np.int64), None, None, np.zeros(3, bool), 3)
     >>> directed_pairs(some, np.ones(3), 2).toarray().tolist()
@@ -146,11 +143,11 @@ def directed_pairs(events: Events, weights: Floats, gaps: int = 1, *, fading: bo
 
 
 def recent_pairs(events: Events, memory: float, gaps: int = 5) -> Any:
-    """Count which items occur together, where every item remembers its own latest occurrences.
+    """Count which items occur together, with the latest occurrences of each item weighted most.
 
-    Entry [a, b] adds .5 ** (later occurrences of a / memory) for each click on b that stands up to ``gaps`` clicks
-    before or after that occurrence of a; conditions and result are those of `directed_pairs`. Without a clock,
-    later occurrences are those further down in the log.
+    Entry [a, b] adds .5 ** (later occurrences of a / memory) for each click on b up to ``gaps`` clicks before or
+    after an occurrence of a; conditions and result are those of `directed_pairs`. Without a clock, later
+    occurrences are those further down in the log.
     """
     starts, places = by_item(events.item, events.n_items)
     newest = np.arange(len(events.item))[::-1] if events.age is None else newest_first(events.age)
@@ -159,7 +156,7 @@ def recent_pairs(events: Events, memory: float, gaps: int = 5) -> Any:
 
 
 def pairs_of_many(events: Events, fewest: int, gaps: int = 5, *, both: bool) -> Any:
-    """Return the pairs a, b of `directed_pairs` or, with ``both``, `recent_pairs` that enough users have.
+    """Return the pairs a, b of `directed_pairs` (with ``both``: `recent_pairs`) that enough users have.
 
     A CSR array of items x items, bool, with sorted columns.
 
@@ -175,7 +172,7 @@ def pairs_of_many(events: Events, fewest: int, gaps: int = 5, *, both: bool) -> 
 
 
 def only_pairs(matrix: Any, pairs: Any) -> Any:
-    """Return only the entries at pairs, a CSR array of truth values.
+    """Return only the entries where ``pairs``, a CSR array of booleans, is True.
 
     >>> only_pairs(sparse.csr_array([[1.0, 3.0]]), sparse.csr_array([[False, True]])).toarray().tolist()
     [[0.0, 3.0]]
@@ -186,7 +183,7 @@ def only_pairs(matrix: Any, pairs: Any) -> Any:
 
 
 def keep_largest(matrix: Any, n: int) -> Any:
-    """Return the n entries of each row with the largest absolute values; of equal ones the first.
+    """Return the n entries of each row with the largest absolute values; the first among equal ones.
 
     >>> keep_largest(sparse.csr_array([[1.0, -3.0, 2.0], [0.0, 5.0, 0.0]]), 2).toarray().tolist()
     [[0.0, -3.0, 2.0], [0.0, 5.0, 0.0]]
@@ -202,10 +199,10 @@ def row_sums(matrix: Any) -> Floats:
 
 
 def two_steps(followers: Any, totals: Floats, smoothing: float, n: int) -> tuple[Any, Floats]:
-    """Return where two steps from each item lead: the n largest probabilities of each row, and the sums of all.
+    """Return the probabilities of two steps from each item: the n largest of each row, and the sums of all.
 
-    A step from a to b has the probability followers[a, b] / (totals[a] + smoothing); what is missing to 1 goes
-    nowhere. Walks that return are left out.
+    A step from a to b has the probability followers[a, b] / (totals[a] + smoothing); the remainder goes nowhere.
+    Walks that return to their start are left out.
 
     >>> followers = sparse.csr_array([[0, 3.0, 0], [0, 0, 1.0], [0, 0, 0]])
     >>> walk, total = two_steps(followers, np.array([3.0, 1.0, 0.0]), 1.0, 2)
@@ -219,10 +216,10 @@ def two_steps(followers: Any, totals: Floats, smoothing: float, n: int) -> tuple
 
 
 def popularity_share(events: Events, half_life: float | None) -> Floats:
-    """Return the share of each item in the clicks, decayed; half a click of a typical hour is added to each item.
+    """Return the decayed share of each item in the clicks, with half a click of a typical hour added to each item.
 
-    So an item never clicked has a small share too, one that does not depend on the number of items or on how much
-    is clicked at the moment. The shares sum to a little more than 1.
+    So an item that was never clicked has a small share too, which depends neither on the number of items nor on the
+    current traffic. The shares sum to a little more than 1.
 
     >>> popularity_share(Events(np.array([0, 1, 0, 0]), None, None, None, None, 3), None).tolist()
     [0.875, 0.375, 0.125]
@@ -238,7 +235,7 @@ def popularity_share(events: Events, half_life: float | None) -> Floats:
 
 
 def arrays_of(matrix: Any) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[Any]]:
-    """Return row starts, columns and values of a CSR array, in the types that the kernels are compiled for."""
+    """Return row starts, columns and values of a CSR array, in the types of the compiled kernels."""
     return matrix.indptr.astype(np.int64, copy=False), matrix.indices.astype(np.int32, copy=False), matrix.data
 
 
@@ -251,7 +248,7 @@ def _csr(arrays: Any, shape: tuple[int, int] | None = None) -> Any:
 
 
 def newest_first(age: Floats) -> NDArray[np.int64]:
-    """Return the places of the clicks sorted by age, to the microsecond; of equal ones the later place first.
+    """Return the places of the clicks sorted by age in microseconds; among equal ages the later place first.
 
     >>> newest_first(np.array([2.0, 0.5, 2.0])).tolist()
     [1, 2, 0]
@@ -263,7 +260,7 @@ def newest_first(age: Floats) -> NDArray[np.int64]:
 
 @numba.njit(cache=True, nogil=True)
 def _newest_first(keys):
-    """Sort by counting, digit by digit, the lowest first."""
+    """Radix sort: by counting, digit by digit, the lowest first."""
     n = keys.size
     order, other = np.arange(n)[::-1].copy(), np.empty(n, np.int64)
     largest, shift = keys.max(), 0
@@ -309,7 +306,7 @@ def _occurrence_weights(item, newest, n_items, memory):
 
 @numba.njit(cache=True, nogil=True)
 def _pairs(item, session, tied, weights, gaps, starts, places, both, fading):
-    """Return the pairs of `directed_pairs` or, with ``both``, `recent_pairs`: row starts, columns and values."""
+    """Return the pairs of `directed_pairs` (with ``both``: `recent_pairs`): row starts, columns and values."""
     n = starts.size - 1
     room, most = 0, gaps * (2 if both else 1)
     for a in range(n):
@@ -320,35 +317,23 @@ def _pairs(item, session, tied, weights, gaps, starts, places, both, fading):
     for a in range(n):
         first = m
         for place in places[starts[a] : starts[a + 1]]:
-            same = True
-            for gap in range(1, gaps + 1):
-                other = place + gap
-                if other >= item.size or session[other] != session[place]:
-                    break
-                same = same and tied[other]
-                b = item[other]
-                if same or b == a:
-                    continue
-                if row[b] != a:
-                    row[b], total[b], columns[m] = a, 0.0, b
-                    m += 1
-                if both:
-                    total[b] += weights[place]
-                else:
-                    total[b] += weights[other] / gap if fading else weights[other]
-            same = both
-            for gap in range(1, gaps + 1 if both else 0):
-                other = place - gap
-                if other < 0 or session[other] != session[place]:
-                    break
-                same = same and tied[other + 1]
-                b = item[other]
-                if same or b == a:
-                    continue
-                if row[b] != a:
-                    row[b], total[b], columns[m] = a, 0.0, b
-                    m += 1
-                total[b] += weights[place]
+            for step in range(1, -2 if both else 0, -2):  # forwards, and with ``both`` backwards
+                same = True
+                for gap in range(1, gaps + 1):
+                    other = place + step * gap
+                    if other < 0 or other >= item.size or session[other] != session[place]:
+                        break
+                    same = same and tied[max(other, other - step)]
+                    b = item[other]
+                    if same or b == a:
+                        continue
+                    if row[b] != a:
+                        row[b], total[b], columns[m] = a, 0.0, b
+                        m += 1
+                    if both:
+                        total[b] += weights[place]
+                    else:
+                        total[b] += weights[other] / gap if fading else weights[other]
         columns[first:m].sort()
         last = m
         m = first
@@ -363,7 +348,7 @@ def _pairs(item, session, tied, weights, gaps, starts, places, both, fading):
 
 @numba.njit(cache=True, nogil=True)
 def _pairs_of_many(item, session, user, tied, fewest, gaps, starts, places, both):
-    """Return the pairs of `_pairs` that many users have: row starts and columns."""
+    """Return the pairs of `_pairs` that at least ``fewest`` users have: row starts and columns."""
     n = starts.size - 1
     users, last, found = np.zeros(n, np.int64), np.full(n, -1, np.int64), np.empty(n, np.int32)
     rows, columns, m = np.zeros(n + 1, np.int64), np.empty(1024, np.int32), 0
@@ -402,7 +387,7 @@ def _pairs_of_many(item, session, user, tied, fewest, gaps, starts, places, both
 
 @numba.njit(cache=True, nogil=True)
 def mark_largest(values, n, keep):
-    """Mark the n largest absolute values; of equal ones the first."""
+    """Mark the n largest absolute values; the first among equal ones."""
     if values.size <= n:
         keep[: values.size] = True
         return

@@ -13,12 +13,14 @@ from scipy import linalg, sparse
 from threadpoolctl import threadpool_limits
 
 import bmcd.compiling  # noqa: F401  (must stand before the first kernel)
-from bmcd.baselines.base import Baseline, Floats, Matrix, check_count, check_number
+from bmcd.arrays import Floats
+from bmcd.baselines.base import Baseline, Matrix
 from bmcd.baselines.counting import Events
+from bmcd.checks import check_count, check_number
 from bmcd.clicks.log import Clicks
 from bmcd.clicks.sequences import take_users
 
-# With fewer items, threads of linear algebra mostly wait for each other.
+# With fewer items, threads of linear algebra do not pay.
 WORTH_THREADS = 4000
 
 
@@ -32,13 +34,13 @@ class EASE(Baseline):
     Parameters
     ----------
     regularization
-        How strongly weights are pulled to 0; a good value is of the order of the number of clicks on an item.
+        How strongly weights are shrunk to 0; a good value is of the order of the number of clicks on an item.
     decay
         Weights the user's own clicks when scoring: 1 for the last item clicked, ``decay`` for the one before it,
-        and so on. An item clicked repeatedly counts at its last place. None weights all alike, and so does a log
-        or a history without order.
+        and so on. An item clicked repeatedly counts at its last place. None weights all clicks equally, as does a
+        log or a history without order.
     most_clicked
-        Fit only that number of items, the most clicked; all others have the score 0. None fits all.
+        Fit only this number of items, the most clicked; the others have the score 0. None fits all.
 
     Attributes
     ----------
@@ -73,7 +75,7 @@ class EASE(Baseline):
             check_count("most_clicked", self.most_clicked)
 
     def count(self, events: Events, *, by: Literal["user", "session"] = "user") -> Self:
-        """Set `weights_` from events alone, and return self; a row of X is a user or a session."""
+        """Learn from events alone, and return self; a row of X is a user or a session."""
         self._check_settings()
         rows, n = events.user if by == "user" else events.session, len(events.item)
         shape = (int(rows.max(initial=-1)) + 1, events.n_items)
@@ -96,7 +98,7 @@ class EASE(Baseline):
         gram = np.asarray((clicked.T @ clicked).toarray())
         gram[np.diag_indices_from(gram)] += self.regularization
         with threadpool_limits(1 if len(gram) < WORTH_THREADS else None, "blas"):
-            # What linalg.inv(gram, assume_a="pos") does, to the bit, which SciPy has since 1.17 only.
+            # Bitwise what linalg.inv(gram, assume_a="pos") does, which needs SciPy 1.17.
             upper = np.triu(linalg.lapack.dpotri(linalg.lapack.dpotrf(gram)[0])[0])
         inverse = upper + np.triu(upper, 1).T
         weights: Floats = -inverse / np.diag(inverse)

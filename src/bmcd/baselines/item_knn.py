@@ -1,13 +1,18 @@
-"""ItemKNN: recommend items similar to those clicked."""
+"""ItemKNN: recommend items similar to those clicked; cosines, which UserKNN uses too."""
 
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 
-from bmcd.baselines.base import Baseline, Floats, Matrix, check_count
-from bmcd.baselines.cosine import cosines, keep_nearest
+from bmcd.arrays import Floats
+from bmcd.baselines.base import Baseline, Matrix
+from bmcd.checks import check_count
 from bmcd.clicks.log import Clicks
+
+# Cosines that are equal in theory may differ by rounding errors; rounded to this many digits they are equal again.
+DIGITS = 12
 
 
 class ItemKNN(Baseline):
@@ -19,7 +24,7 @@ class ItemKNN(Baseline):
     Parameters
     ----------
     neighbours
-        How many of the most similar items count for each item.
+        Number of most similar items that count for each item.
 
     Examples
     --------
@@ -46,3 +51,32 @@ class ItemKNN(Baseline):
 
     def _scores_of(self, clicked: Matrix) -> Floats:
         return np.asarray(clicked @ self.similarity_.T)
+
+
+def cosines(some: Matrix, others: Matrix) -> Floats:
+    """Return the cosine of each row of ``some`` with each row of ``others``; 0 where a row has no clicks.
+
+    >>> cosines(sparse.csr_array([[1.0, 1, 0]]), sparse.csr_array([[1.0, 0, 0], [0, 0, 0]])).round(4).tolist()
+    [[0.7071, 0.0]]
+    """
+    together: Floats = np.asarray((some @ others.T).toarray())
+    lengths = np.sqrt(np.outer(np.diff(some.indptr), np.diff(others.indptr)))
+    return np.round(np.divide(together, lengths, out=np.zeros_like(together), where=lengths > 0), DIGITS)
+
+
+def keep_nearest(similarity: Floats, n: int, order: NDArray[np.int64]) -> Floats:
+    """Return the n largest similarities of each row, and 0 elsewhere; among equal ones the first in ``order``.
+
+    >>> keep_nearest(np.array([[0.5, 0.5, 0.9]]), 2, np.array([1, 0, 2])).tolist()
+    [[0.0, 0.5, 0.9]]
+    """
+    if n >= similarity.shape[1]:
+        return similarity
+    by_order = np.argsort(order)
+    ordered = similarity[:, by_order]
+    smallest = -np.partition(-ordered, n - 1, axis=1)[:, n - 1 : n]
+    above, tied = ordered > smallest, ordered == smallest
+    room = n - above.sum(axis=1, keepdims=True)
+    kept = np.empty_like(similarity)
+    kept[:, by_order] = np.where(above | (tied & (np.cumsum(tied, axis=1) <= room)), ordered, 0.0)
+    return kept

@@ -1,4 +1,4 @@
-"""What baselines that use the order of clicks share: counts over events, and the running session of each user."""
+"""OrderedBaseline: what baselines that use the order of clicks share, with the running session of each user."""
 
 # mypy: disable-error-code="no-untyped-def"
 from __future__ import annotations
@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 import bmcd.compiling  # noqa: F401  (must stand before the first kernel)
-from bmcd.baselines.base import Baseline, Floats
+from bmcd.arrays import Floats
+from bmcd.baselines.base import Baseline
 from bmcd.baselines.counting import HOUR, Events, events_of
 from bmcd.clicks.frames import column_names
 from bmcd.clicks.log import Clicks
@@ -19,32 +20,32 @@ from bmcd.clicks.times import read_duration
 from bmcd.errors import InputError, Message, Option
 
 LEAST_WEIGHT = 1e-9
-"""Clicks with smaller weights do not count, so that a long session costs no more than its last clicks."""
+"""Clicks with smaller weights are ignored, so that a long session costs no more than its last clicks."""
 
 
 class OrderedBaseline(Baseline):
     """A baseline that learns from events by `count`, and recommends from the running session of each user.
 
-    The running session of a user is the last one of the log or of the history that is given. Items of earlier
-    sessions are not recommended either.
+    The running session of a user is the last one of the log or of the given history. Items of earlier sessions are
+    not recommended either.
     """
 
     _needs_order: ClassVar[bool] = True
 
     @abstractmethod
     def count(self, events: Events) -> Self:
-        """Set what is learned from events alone, and return self; `fit` does so, and keeps the clicks as well."""
+        """Learn from events alone, without keeping the clicks as `fit` does, and return self."""
 
     def update(self, clicks: Any, keep: str | None = None) -> Self:
-        """Count more clicks, and return self: the model that a fit to all clicks so far would give.
+        """Count more clicks and return self: the same model as after a fit to all clicks so far.
 
         Parameters
         ----------
         clicks
             A `Clicks`, or a frame with the columns user and item (and time). New users and items, late clicks, and
-            clicks that were counted before are welcome; see `Clicks.add`.
+            clicks that were counted before are allowed; see `Clicks.add`.
         keep
-            Forget clicks that are older than this, such as "72h", at the last click. By default none.
+            Drop clicks older than this at the last click, such as "72h"; by default none.
         """
         self._check_fitted()
         return self.fit(more_clicks(self.clicks_, clicks, keep))
@@ -54,28 +55,27 @@ class OrderedBaseline(Baseline):
         """Return the scores after each of these sessions, [session, item]."""
 
     def _learn(self, clicks: Clicks, seed: int, n_threads: int | None) -> None:
-        self._refuse_unordered(clicks, "the log")
+        self._refuse_unordered(clicks, "the log has")
         self.count(events_of(clicks))
 
     def _scores_for(self, people: Clicks, rows: NDArray[np.int64]) -> Floats:
-        self._refuse_unordered(people, "the histories")
+        self._refuse_unordered(people, "the histories have")
         return self._scores_of_sessions(*running_sessions(people, rows))
 
     def _refuse_unordered(self, clicks: Clicks, what: str) -> None:
         if self._needs_order and clicks.order is None:
-            has = "has" if what == "the log" else "have"
-            said = f"{type(self).__name__} needs clicks in order, but {what} {has} none. When reading, name the "
-            times = Message("column of the times with ", Option("time_column", "..."))
-            rows = Message("if the rows are in click order, say ", Option("order", "rows"))
+            said = f"{type(self).__name__} needs clicks in order, but {what} none. When reading, name the column "
+            times = Message("of times with ", Option("time_column", "..."))
+            rows = Message("if the rows are in click order, set ", Option("order", "rows"))
             raise InputError(Message(said, times, ", or, ", rows, "."))
 
 
 def more_clicks(known: Clicks, clicks: Any, keep: str | None) -> Clicks:
-    """Return the clicks a model was fitted to and more, a `Clicks` or a frame; an error if it was saved without."""
+    """Return the clicks of a fit with more added, a `Clicks` or a frame; `InputError` if it was saved without."""
     if not known.n_users:
         raise InputError(
-            "this model was saved without the clicks it was fitted to, so that none can be added: it would forget "
-            "what it has counted. Update a model that was saved with its clicks."
+            "this model was saved without the clicks it was fitted to, so none can be added: its counts would be "
+            "lost. Update a model that was saved with its clicks."
         )
     if not isinstance(clicks, Clicks):
         timed = "time" in column_names(clicks)
@@ -84,7 +84,7 @@ def more_clicks(known: Clicks, clicks: Any, keep: str | None) -> Clicks:
 
 
 def running_sessions(people: Clicks, rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-    """Return the last session of the users in these rows, one after the other: starts and items.
+    """Return the last sessions of the users in these rows, concatenated: starts and items.
 
     Clicks on items outside the catalogue are left out.
 

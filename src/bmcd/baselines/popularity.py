@@ -1,15 +1,16 @@
-"""Popularity: recommend the most clicked items to everybody."""
+"""Popularity: recommend the most clicked items to all users."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from bmcd.baselines.base import Baseline, Floats, Matrix
+from bmcd.arrays import Floats
+from bmcd.baselines.base import Baseline, Matrix
 from bmcd.clicks.log import Clicks
 
 
 class Popularity(Baseline):
-    """Recommend what is clicked most; the score is the number of clicks.
+    """Recommend the most clicked items; the score is the number of clicks.
 
     Examples
     --------

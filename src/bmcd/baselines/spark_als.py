@@ -1,4 +1,4 @@
-"""SparkALS: the paper's own rival, the ALS of Spark's MLlib."""
+"""SparkALS: the baseline of the paper, the ALS of Spark's MLlib."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bmcd.baselines.base import Floats
-from bmcd.baselines.factors import FactorBaseline
+from bmcd.arrays import Floats
+from bmcd.baselines.als import FactorBaseline
 from bmcd.baselines.spark_session import spark_session
 from bmcd.clicks.log import Clicks
 from bmcd.threads import thread_count
@@ -25,7 +25,7 @@ class SparkALS(FactorBaseline):
     is far too strong here.
 
     Needs ``pip install "bmcd[spark]"`` and Java 17 or newer. The first fit starts a session of Spark on this
-    machine, and it is kept. A session that is running already is used as it is, whatever ``n_threads``.
+    machine and keeps it. A session that is already running is used as it is, whatever ``n_threads``.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ class SparkALS(FactorBaseline):
     regularization
         theta in the paper, before it is multiplied by the number of clicks.
     iterations
-        How many rounds, each of which solves for the items and then for the users.
+        Number of rounds; each solves for the items and then for the users.
 
     Attributes
     ----------
@@ -80,9 +80,7 @@ class SparkALS(FactorBaseline):
         self.item_factors_ = _dense(model.itemFactors, n_items, self.factors)
 
     def _penalty(self, n_clicks: NDArray[np.int64]) -> Floats:
-        return np.asarray(
-            np.maximum(self.regularization * n_clicks, 1e-9)
-        )  # without clicks there is nothing to solve
+        return np.asarray(np.maximum(self.regularization * n_clicks, 1e-9))  # not 0, for users without clicks
 
 
 def _dense(frame: Any, n: int, factors: int) -> Floats:

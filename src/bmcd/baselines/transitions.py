@@ -1,4 +1,4 @@
-"""Transitions: recommend what followed the user's latest clicks."""
+"""Transitions and RecentCooccurrence: recommend what followed, or occurred near, the latest clicks."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from bmcd.baselines.base import Floats, check_count, check_number, without_rare
+from bmcd.arrays import Floats
+from bmcd.baselines.base import without_rare
 from bmcd.baselines.counting import (
     Events,
     arrays_of,
@@ -19,18 +20,53 @@ from bmcd.baselines.counting import (
     only_pairs,
     pairs_of_many,
     popularity_share,
+    recent_pairs,
     row_sums,
     two_steps,
 )
 from bmcd.baselines.ordered import OrderedBaseline, hours, mix_rows
+from bmcd.checks import check_count, check_number
 from bmcd.clicks.log import Clicks
 from bmcd.errors import InputError
 
-# Followers of an item among which a walk of two steps chooses.
+# Followers of an item over which a walk of two steps goes.
 STEP_FOLLOWERS = 50
 
 
-class Transitions(OrderedBaseline):
+class PairBaseline(OrderedBaseline):
+    """A method that averages a next-click distribution after each click of the running session."""
+
+    share_: Floats
+    decay: float
+    gaps: int
+    smoothing: float
+    window: str | None
+    share_half_life: str | None
+
+    def _check_settings(self) -> None:
+        check_number("decay", self.decay, high=1)
+        check_count("gaps", self.gaps)
+        check_number("smoothing", self.smoothing, above=0)
+        for name in ("half_life", "window", "share_half_life"):
+            hours(getattr(self, name, None), name)
+
+    def _recent(self, events: Events) -> Events:
+        """Return the clicks that pairs are counted in; set `share_` from all clicks."""
+        self.share_ = popularity_share(events, hours(self.share_half_life, "share_half_life"))
+        return events.within(hours(self.window, "window"))
+
+    def _mixed(self, starts: NDArray[np.int64], items: NDArray[np.int32], pairs: Any, totals: Floats) -> Floats:
+        scores = np.empty((len(starts) - 1, len(self.share_)))
+        counts = (*arrays_of(pairs), totals)
+        mix_rows(starts, items, float(self.decay), float(self.smoothing), *counts, self.share_, scores)
+        return scores
+
+    def _shapes(self, clicks: Clicks, arrays: Mapping[str, NDArray[Any]]) -> dict[str, tuple[int, ...]]:
+        dense = [name for name in self._learned if name == "share_" or name.endswith("total_")]
+        return dict.fromkeys(dense, (clicks.n_items,))
+
+
+class Transitions(PairBaseline):
     """Recommend what followed the latest clicks of the running session, in the sessions of the log.
 
     After a click on item a, the next is item j with the probability (c[a, j] + smoothing p[j]) / (c[a] +
@@ -41,20 +77,20 @@ class Transitions(OrderedBaseline):
     Parameters
     ----------
     decay
-        The weight of each click of the running session, compared with the click after it; 0 for the last click
-        alone.
+        The weight of each click of the running session relative to the next one; 0 uses only the last click.
     gaps
         Up to how many clicks later an item counts as following.
     smoothing
-        mu: how many transitions popularity counts for. More for small catalogues with steady habits (40).
+        mu: the number of transitions that popularity counts for. Larger for small catalogues with steady habits
+        (40).
     half_life
-        After which time a transition counts half; None for never. Ignored without a clock, as are the others.
+        Age at which a transition counts half; None for no decay. Ignored without a clock, like the other times.
     window
-        Older clicks are left out; None for none.
+        Older clicks are ignored; None for no limit.
     followers
-        How many followers of each item are kept, the most frequent.
+        Number of followers kept of each item, the most frequent.
     steps
-        2 adds where two steps from the last click lead.
+        2 adds the items two steps after the last click.
     share_half_life
         The half-life of p.
 
@@ -83,7 +119,6 @@ class Transitions(OrderedBaseline):
     after_total_: Floats
     walk_: Any
     walk_total_: Floats
-    share_: Floats
     _learned = ("next_", "next_total_", "after_", "after_total_", "walk_", "walk_total_", "share_")
 
     def __init__(
@@ -108,20 +143,15 @@ class Transitions(OrderedBaseline):
         self.share_half_life = share_half_life
 
     def _check_settings(self) -> None:
-        check_number("decay", self.decay, high=1)
-        check_count("gaps", self.gaps)
-        check_number("smoothing", self.smoothing, above=0)
+        super()._check_settings()
         check_count("followers", self.followers)
-        for name in ("half_life", "window", "share_half_life"):
-            hours(getattr(self, name), name)
         if self.steps not in (1, 2):
             raise InputError(f"steps must be 1 or 2, but it is {self.steps!r}.")
 
     def count(self, events: Events) -> Self:
-        """Set everything that is learned from events alone, and return self."""
+        """Learn from events alone, without keeping the clicks, and return self."""
         self._check_settings()
-        self.share_ = popularity_share(events, hours(self.share_half_life, "share_half_life"))
-        events = events.within(hours(self.window, "window"))
+        events = self._recent(events)
         weights = decay_weights(events, hours(self.half_life, "half_life"))
         following, after = directed_pairs(events, weights, 1), directed_pairs(events, weights, self.gaps)
         self.next_total_, self.after_total_ = row_sums(following), row_sums(after)
@@ -142,14 +172,87 @@ class Transitions(OrderedBaseline):
     def _walk(self, following: Any, total: Floats) -> tuple[Any, Floats]:
         return two_steps(keep_largest(following, STEP_FOLLOWERS), total, self.smoothing, self.followers)
 
-    def _shapes(self, clicks: Clicks, arrays: Mapping[str, NDArray[Any]]) -> dict[str, tuple[int, ...]]:
-        return dict.fromkeys(("next_total_", "after_total_", "walk_total_", "share_"), (clicks.n_items,))
-
     def _scores_of_sessions(self, starts: NDArray[np.int64], items: NDArray[np.int32]) -> Floats:
-        scores = np.empty((len(starts) - 1, len(self.share_)))
-        counts = (*arrays_of(self.after_), self.after_total_)
-        mix_rows(starts, items, float(self.decay), float(self.smoothing), *counts, self.share_, scores)
+        scores = self._mixed(starts, items, self.after_, self.after_total_)
         if self.steps == 2:
             begun = np.flatnonzero(np.diff(starts))
             scores[begun] += self.walk_[items[starts[begun + 1] - 1]].toarray()
         return scores
+
+
+class RecentCooccurrence(PairBaseline):
+    """Recommend what recently occurred near the latest clicks of the running session, before or after them.
+
+    Each item has a memory of its own latest occurrences instead of a window of time: an occurrence counts half
+    after ``memory`` later ones of the same item. So the counts of popular items follow the last minutes, and rare
+    items keep all they have. Otherwise like `Transitions`, with counts in both directions.
+
+    Parameters
+    ----------
+    memory
+        The number of later occurrences of the item after which an occurrence counts half.
+    gaps
+        Up to how many clicks apart two items occur together.
+    decay, smoothing, window, share_half_life
+        As in `Transitions`.
+    partners
+        Number of partners kept of each item, the most frequent.
+
+    Attributes
+    ----------
+    pairs_, pairs_total_ : counts of what occurred near each item (CSR, items x items), and their sums, which
+        include the partners that are not kept
+    share_ : popularity
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from bmcd import Clicks
+    >>> frame = pd.DataFrame({"user": [1, 1, 2, 2, 3, 4], "item": list("ababcc")})
+    >>> model = RecentCooccurrence().fit(Clicks.from_frame(frame, order="rows"))
+    >>> model.recommend_for([["c", "b"]], k=1)["item"].tolist()
+    ['a']
+    """
+
+    pairs_: Any
+    pairs_total_: Floats
+    _learned = ("pairs_", "pairs_total_", "share_")
+
+    def __init__(
+        self,
+        memory: float = 70,
+        gaps: int = 5,
+        decay: float = 0.7,
+        smoothing: float = 10.0,
+        window: str | None = "72h",
+        partners: int = 100,
+        *,
+        share_half_life: str | None = "4h",
+    ) -> None:
+        self.memory = memory
+        self.gaps = gaps
+        self.decay = decay
+        self.smoothing = smoothing
+        self.window = window
+        self.partners = partners
+        self.share_half_life = share_half_life
+
+    def _check_settings(self) -> None:
+        super()._check_settings()
+        check_number("memory", self.memory, above=0)
+        check_count("partners", self.partners)
+
+    def count(self, events: Events) -> Self:
+        """Learn from events alone, without keeping the clicks, and return self."""
+        self._check_settings()
+        pairs = recent_pairs(self._recent(events), float(self.memory), self.gaps)
+        self.pairs_, self.pairs_total_ = keep_largest(pairs, self.partners), row_sums(pairs)
+        return self
+
+    def _without_few(self, rare: NDArray[np.bool_], fewest: int) -> dict[str, Any]:
+        events = events_of(self.clicks_).within(hours(self.window, "window"))
+        pairs = only_pairs(self.pairs_, pairs_of_many(events, fewest, self.gaps, both=True))
+        return {"share_": without_rare(self.share_, rare), "pairs_": pairs, "pairs_total_": row_sums(pairs)}
+
+    def _scores_of_sessions(self, starts: NDArray[np.int64], items: NDArray[np.int32]) -> Floats:
+        return self._mixed(starts, items, self.pairs_, self.pairs_total_)

@@ -1,4 +1,4 @@
-"""Trending: recommend what is clicked most at the moment."""
+"""Trending: recommend the items that are clicked most at the moment."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from bmcd.baselines.base import Floats
+from bmcd.arrays import Floats
 from bmcd.baselines.counting import Events, decayed_counts
 from bmcd.baselines.ordered import OrderedBaseline, hours
 from bmcd.clicks.log import Clicks
 
 
 class Trending(OrderedBaseline):
-    """Recommend what is clicked most at the moment; the score is the number of clicks, older ones counting less.
+    """Recommend the items clicked most at the moment; the score is the number of clicks, decayed by age.
 
-    All clicks count, also repeated ones of the same user. On a log without a clock it counts all alike.
+    All clicks count, including repeated ones of the same user. On a log without a clock all count the same.
 
     Parameters
     ----------
     half_life
-        After which time a click counts half, such as "15min", "4h" or "7d".
+        Age at which a click counts half, such as "15min", "4h" or "7d".
 
     Attributes
     ----------
@@ -49,7 +49,7 @@ class Trending(OrderedBaseline):
         hours(self.half_life, "half_life")
 
     def count(self, events: Events) -> Self:
-        """Set `counts_` from events alone, and return self."""
+        """Learn from events alone, without keeping the clicks, and return self."""
         self._check_settings()
         self.counts_ = decayed_counts(events, hours(self.half_life, "half_life"))
         return self

@@ -5,8 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from bmcd.baselines.base import Baseline, Floats, Matrix, check_count
-from bmcd.baselines.cosine import cosines, keep_nearest
+from bmcd.arrays import Floats
+from bmcd.baselines.base import Baseline, Matrix
+from bmcd.baselines.item_knn import cosines, keep_nearest
+from bmcd.checks import check_count
 from bmcd.clicks.ids import id_ranks
 from bmcd.clicks.log import Clicks
 
@@ -19,7 +21,7 @@ class UserKNN(Baseline):
     Parameters
     ----------
     neighbours
-        How many of the most similar users count.
+        Number of most similar users that count.
 
     Examples
     --------
@@ -36,7 +38,7 @@ class UserKNN(Baseline):
         check_count("neighbours", self.neighbours)
 
     def _learn(self, clicks: Clicks, seed: int, n_threads: int | None) -> None:
-        return  # it needs nothing but the clicks themselves, and the users by id, see `_prepare`
+        return  # it uses the clicks themselves, and users sorted by id: see `_prepare`
 
     def _prepare(self, clicks: Clicks) -> None:
         super()._prepare(clicks)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from bmcd.arrays import Floats
 from bmcd.baselines.ordered import more_clicks
 from bmcd.blend import file
 from bmcd.blend.explain import BlendExplanation, contributions, reasons
@@ -30,7 +31,6 @@ from bmcd.models.top_k import Frame, Lists, check_horizon, check_k
 if TYPE_CHECKING:
     import pandas as pd
 
-Floats = NDArray[np.float64]
 # Larger arrays of probabilities are refused.
 MOST_BYTES = 2**31
 # An hour as numbers of `datetime64[us]`.

@@ -20,11 +20,11 @@ from urllib.parse import quote
 import numpy as np
 from numpy.typing import NDArray
 
+from bmcd.arrays import Floats
 from bmcd.clicks.log import Clicks
 from bmcd.errors import BlendError, BmcdError, FitWarning, InputError
 from bmcd.models.estimator import clone
 
-Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 # Mixed into a distribution before its logarithm is taken, in parts of pure chance: nothing is impossible.

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from threadpoolctl import threadpool_limits
 
+from bmcd.arrays import Floats
 from bmcd.baselines.counting import (
     Events,
     arrays_of,
@@ -34,7 +35,6 @@ from bmcd.baselines.session_knn import SessionKNN, session_scores
 from bmcd.models.fastmath import log1p_of
 from bmcd.threads import thread_count
 
-Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 # A user's clicks that features look at: the latest of the running session, and the latest of all.

@@ -10,6 +10,7 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from bmcd.arrays import Floats
 from bmcd.blend.features import Asked, Settings, Tables, rows_of
 from bmcd.blend.moments import LATEST, Moments
 from bmcd.blend.weights import (
@@ -26,7 +27,6 @@ from bmcd.blend.weights import (
 if TYPE_CHECKING:
     import pandas as pd
 
-Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 # Weights are learnt for these numbers of next clicks; between them they follow the logarithm of the horizon.

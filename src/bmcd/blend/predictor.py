@@ -13,6 +13,7 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from bmcd.arrays import Floats
 from bmcd.blend.dense import people_of
 from bmcd.blend.features import (
     N_TOUCHED,
@@ -33,7 +34,7 @@ from bmcd.clicks.ids import id_ranks
 from bmcd.clicks.log import Clicks
 from bmcd.errors import InputError
 from bmcd.inference.diagnostics import Verdict
-from bmcd.models.answers import Answers, Floats, Options, Predictions
+from bmcd.models.answers import Answers, Options, Predictions
 from bmcd.models.clusters import ClusterSummaries
 from bmcd.models.next_k import race_corrected
 from bmcd.models.top_k import Lists

@@ -26,11 +26,11 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from bmcd.arrays import Floats
 from bmcd.blend.next_k import rates_of, time_of_next_k
 from bmcd.mallows.latent.scan import REORDER
 from bmcd.threads import thread_count
 
-Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 # Moments that a thread takes at a time; the sums of the pieces are added in order, whatever the number of threads.

@@ -181,8 +181,7 @@ def _tiny_fit() -> Check:
 
 def _compiled() -> Check:
     """Where compiled code is kept, whether it can be, and how much of what has run came from there."""
-    from bmcd.compiling import CACHE
-    from bmcd.kernel_cache import ADVICE, user_folder
+    from bmcd.compiling import ADVICE, CACHE, user_folder
 
     used = [
         value

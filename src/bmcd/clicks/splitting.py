@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from bmcd.checks import check_count
 from bmcd.clicks.sequences import owners, position_in_group
 from bmcd.clicks.times import as_text, read_duration, read_time
 from bmcd.errors import ClicksError, InputError, Message, Option
@@ -107,7 +108,7 @@ def hold_out(clicks: Clicks, k: int, seed: int, by: str, keep: int, too_few: str
 
 def split_at(clicks: Clicks, time: Any, k: int, repeats: bool = False) -> tuple[Clicks, Clicks]:
     """Return the clicks before a time, and each user's first k new clicks after it; see `Clicks.split_at`."""
-    k = _check_positive(k, "k")
+    k = check_count("k", k)
     times = _needs_times(clicks, "split_at")
     cut = read_time(time, clicks.has_clock)
     before = times < cut
@@ -162,7 +163,7 @@ def split_users(clicks: Clicks, share: float = 0.8) -> tuple[Clicks, Clicks]:
 
 def moments(clicks: Clicks, k: int, seed: int = 0, repeats: bool = False) -> tuple[Clicks, Clicks]:
     """Return users' clicks until a random moment, and the k new clicks that followed; see `Clicks.moments`."""
-    k = _check_positive(k, "k")
+    k = check_count("k", k)
     if clicks.order is None:
         raise ClicksError(
             "the log has no order, so nothing follows a moment. Use hold_out, which takes random clicks."
@@ -296,7 +297,7 @@ def time_windows(
     """
     if at not in ("moment", "cut"):
         raise InputError(f"at must be 'moment' or 'cut', but it is {at!r}.")
-    horizon = _check_positive(horizon, "horizon")
+    horizon = check_count("horizon", horizon)
     times = _needs_times(clicks, "a back-test by time")
     if not clicks.has_clock:
         raise ClicksError(
@@ -316,7 +317,7 @@ def _cut_times(times: NDArray[Any], cuts: int | Sequence[Any], window: str, leng
         raise InputError(f"a window of {window} is longer than the log: {runs}. Use a shorter window.")
     if isinstance(cuts, int | np.integer):
         end = last + np.timedelta64(1, "us")
-        begins = [end - n * length for n in range(_check_positive(cuts, "cuts"), 0, -1)]
+        begins = [end - n * length for n in range(check_count("cuts", cuts), 0, -1)]
         if begins[0] <= first:
             most = int((end - first - np.timedelta64(1, "us")) // length)
             fit = (
@@ -375,13 +376,13 @@ def user_windows(
     ``cuts`` is a number: then the second half of the users, by their first click, is cut into that many parts. Or
     it is a list of the shares of the users at which parts begin. Each part comes with all earlier users.
     """
-    horizon = _check_positive(horizon, "horizon")
+    horizon = check_count("horizon", horizon)
     if clicks.order is None:
         said = "the log has no order, so there is no past to fit to. Say where the order is when reading: "
         raise ClicksError(Message(said, Option("time_column", "..."), " or ", Option("order", "rows"), "."))
     order = _by_first_click(clicks)
     if isinstance(cuts, int | np.integer):
-        shares = np.linspace(0.5, 1.0, _check_positive(cuts, "cuts") + 1)
+        shares = np.linspace(0.5, 1.0, check_count("cuts", cuts) + 1)
         remedy = f"Use at most {len(order) // 2} cuts."
     else:
         for share in (given := _cut_list(cuts)):
@@ -540,12 +541,6 @@ def _refuse_short(clicks: Clicks, k: int, keep: int) -> None:
     said = f"holding out {k} and keeping {keep} needs {k + keep} clicks of each user, but user {named}. Use "
     enough = Option("at_least", k + keep, call=True)
     raise ClicksError(Message(said, enough, " first, or ", Option("too_few", "drop"), "."))
-
-
-def _check_positive(value: Any, name: str) -> int:
-    if isinstance(value, bool) or not hasattr(value, "__index__") or operator.index(value) < 1:
-        raise InputError(f"{name} must be a whole number, 1 or more, but it is {value!r}.")
-    return operator.index(value)
 
 
 def _check_share(share: Any, name: str) -> None:

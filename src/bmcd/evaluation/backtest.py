@@ -26,7 +26,6 @@ from bmcd.text import listed
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-Floats = NDArray[np.float64]
 
 ALL = "all"
 """The cut of the rows that sum up all cuts."""

@@ -8,6 +8,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from bmcd.arrays import Floats
 from bmcd.clicks.frames import column_names, columns
 from bmcd.clicks.ids import id_ranks
 from bmcd.clicks.log import Clicks
@@ -18,7 +19,6 @@ from bmcd.models.list_rules import merged
 from bmcd.models.top_k import best_items
 from bmcd.text import shown
 
-Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 Value = Literal["probability", "score"]
 # Larger arrays of users x items are refused: several of them are needed.

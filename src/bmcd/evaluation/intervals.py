@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from bmcd.arrays import Floats
 from bmcd.clicks.ids import objects, positions
 from bmcd.errors import InputError
 from bmcd.evaluation.metrics import PerUser
@@ -24,7 +25,6 @@ from bmcd.text import listed, shown
 if TYPE_CHECKING:
     from bmcd.evaluation.evaluate import Evaluation
 
-Floats = NDArray[np.float64]
 
 PERMUTATIONS = 9999
 """How many swaps the permutation test draws: a p-value of 0.05 then has a standard error of 0.002."""

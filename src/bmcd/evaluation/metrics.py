@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from bmcd.arrays import Floats
 from bmcd.evaluation.lists import RankedLists
 
-Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
 

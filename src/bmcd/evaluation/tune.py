@@ -11,9 +11,9 @@ from itertools import product
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
+from bmcd.arrays import Floats
 from bmcd.clicks import splitting
 from bmcd.clicks.log import Clicks
 from bmcd.errors import InputError, Message, Option
@@ -23,7 +23,6 @@ from bmcd.models.top_k import check_horizon, check_k
 from bmcd.progress import counting
 from bmcd.threads import thread_count
 
-Floats = NDArray[np.float64]
 LATER = 0.2
 """The share of the clicks, the last ones, on which settings are chosen."""
 Grid = Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Sequence[Any]]]

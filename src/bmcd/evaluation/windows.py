@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from bmcd.arrays import Floats
 from bmcd.clicks import splitting
 from bmcd.clicks.log import Clicks
 from bmcd.clicks.splitting import Window
@@ -16,7 +17,6 @@ from bmcd.errors import ClicksError, InputError, Message, Option
 from bmcd.evaluation.lists import read_lists
 from bmcd.models.hits import read_truth, was_clicked
 
-Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 DEFAULT_WINDOW = "1d"

@@ -9,11 +9,10 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.fft import next_fast_len
 from scipy.special import ndtri
 
-Floats = NDArray[np.float64]
+from bmcd.arrays import Floats
 
 
 def rhat(values: Floats) -> float:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from bmcd.checks import check_count
 from bmcd.errors import InputError
 from bmcd.threads import thread_count
 
@@ -22,10 +23,7 @@ class Plan:
 
     def __post_init__(self) -> None:
         for name, least in (("n_chains", 1), ("draws", 1), ("warmup", 0), ("thin", 1)):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not hasattr(value, "__index__") or value < least:
-                label = "chains" if name == "n_chains" else name
-                raise InputError(f"{label} must be a whole number, {least} or more, but it is {value!r}.")
+            check_count("chains" if name == "n_chains" else name, getattr(self, name), least)
 
     @property
     def n_sweeps(self) -> int:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import operator
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bmcd.errors import InputError
+from bmcd.checks import check_count
 
+# Clicks that a user needs before any of them is held out.
+LEAST_CLICKS = 3
 # Sets these random numbers apart from others of the same seed.
 _TAG = 0x75736572
 
@@ -18,9 +19,8 @@ def check_max_users(max_users: Any, n_users: int) -> int | None:
     """Return how many users a chain is given, or None if that is all of them."""
     if max_users is None:
         return None
-    if isinstance(max_users, bool) or not hasattr(max_users, "__index__") or max_users < 1:
-        raise InputError(f"max_users must be a whole number, 1 or more, 'auto' or None, but it is {max_users!r}.")
-    return None if max_users >= n_users else operator.index(max_users)
+    number = check_count("max_users", max_users, otherwise="'auto' or None")
+    return None if number >= n_users else number
 
 
 def users_of_chain(seed: int, chain: int, n_users: int, max_users: int | None) -> NDArray[np.int64]:

@@ -1,28 +1,9 @@
 """Checks of numbers that people pass to the public functions of this room: a count, a scale."""
 
-import operator
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bmcd.errors import InputError
-
-
-def check_count(value: int, name: str, what: str, least: int) -> int:
-    """Return a whole number, or refuse it with the name of the argument and ``what`` it counts.
-
-    >>> check_count(-1, "size", "draws", least=0)
-    Traceback (most recent call last):
-        ...
-    bmcd.errors.InputError: size is -1: give a whole number of draws, 0 or more
-    """
-    try:
-        count = operator.index(value)
-    except TypeError:
-        count = least - 1
-    if isinstance(value, bool) or count < least:
-        raise InputError(f"{name} is {value!r}: give a whole number of {what}, {least} or more")
-    return count
 
 
 def check_alpha(alpha: ArrayLike) -> NDArray[np.float64]:

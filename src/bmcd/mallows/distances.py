@@ -16,14 +16,13 @@ import numba
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from bmcd.arrays import Floats, Integers
 from bmcd.errors import InputError, Message, Option
 from bmcd.mallows.rank_scale import scale_values
 
 DISTANCES = ("footrule", "spearman", "kendall", "cayley", "hamming", "ulam")
 FOOTRULE, SPEARMAN, KENDALL, CAYLEY, HAMMING, ULAM = range(6)  # what compiled code calls them
 
-Integers = NDArray[np.int64]
-Floats = NDArray[np.float64]
 Result = Integers | np.int64  # one number for two single rankings
 AnyArray = NDArray[Any]
 Flags = NDArray[np.bool_]

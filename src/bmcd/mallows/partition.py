@@ -22,16 +22,17 @@ from typing import Any, Literal, Protocol, cast, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from bmcd.arrays import Floats
+from bmcd.checks import check_count
 from bmcd.errors import EstimateWarning, InputError
 from bmcd.mallows import closed_forms, counting, estimation
-from bmcd.mallows.checks import check_alpha, check_count
+from bmcd.mallows.checks import check_alpha
 from bmcd.mallows.distances import check_distance
 from bmcd.mallows.footrule_scan import expected_distance_scan, log_partition_scan
 from bmcd.mallows.rank_scale import scale_values
 
 METHODS = ("auto", "exact", "importance", "asymptotic")
 
-Floats = NDArray[np.float64]
 Alphas = Sequence[float] | NDArray[Any]
 
 _BOTH: dict[str, Callable[[int, float], tuple[float, float]]] = {
@@ -134,7 +135,7 @@ def _evaluate(
     return_error: bool,
 ) -> float | Floats | tuple[Any, Any]:
     check_distance(distance, rank_scale)
-    n, alphas = check_count(n_items, "n_items", "items", least=1), check_alpha(alpha)
+    n, alphas = check_count("n_items", n_items), check_alpha(alpha)
     chosen = _choose_method(n, distance, method)
     values, errors = np.zeros(alphas.shape), np.zeros(alphas.shape)
     g = scale_values(n, rank_scale)

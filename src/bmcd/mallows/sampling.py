@@ -5,17 +5,17 @@
 
 import numba
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from bmcd.arrays import Integers
+from bmcd.checks import check_count
 from bmcd.errors import InputError
-from bmcd.mallows.checks import check_alpha, check_count
+from bmcd.mallows.checks import check_alpha
 from bmcd.mallows.closed_forms import hamming_log_counts
 from bmcd.mallows.distances import check_distance, check_ranks
 from bmcd.mallows.footrule_scan import sample_scan
 from bmcd.mallows.metropolis import metropolis_sample
 from bmcd.mallows.rank_scale import scale_values
-
-Integers = NDArray[np.int64]
 
 # Sweeps of n proposals. The distance's autocorrelation time was at most 30 sweeps for every case tried
 # (spearman to n = 500, ulam to n = 60, alpha from 0 to 200; mostly 2 to 14).
@@ -63,7 +63,7 @@ def sample(
     alphas = check_alpha(alpha)
     if alphas.ndim:
         raise InputError(f"alpha has shape {alphas.shape}: give one number, finite and 0 or more")
-    n, n_draws = consensus.size, check_count(size, "size", "draws", least=0)
+    n, n_draws = consensus.size, check_count("size", size, 0)
     theta = float(alphas) / n
     rng = np.random.default_rng(seed)
     g = scale_values(n, rank_scale)  # also refuses a wrong rank scale

@@ -16,11 +16,10 @@ from collections.abc import Callable, Sequence
 
 import numba
 import numpy as np
-from numpy.typing import NDArray
 
 import bmcd.compiling  # noqa: F401  (must stand before the first kernel)
+from bmcd.arrays import Floats
 
-Floats = NDArray[np.float64]
 # The largest part of the capital that is bet.
 BOLDEST = 0.75
 STEPS = 40

@@ -13,8 +13,9 @@ from collections.abc import Callable, Iterable, Mapping
 from itertools import pairwise
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from bmcd.arrays import Floats
 from bmcd.clicks import splitting
 from bmcd.clicks.log import Clicks
 from bmcd.errors import InputError, InputTypeError, Interrupted
@@ -35,7 +36,6 @@ from bmcd.models.held_out_users import log_likelihood_by_draw, log_mean
 
 __all__ = ["ClusterChoice", "choose_n_clusters", "criteria_table", "within_one_standard_error"]
 
-Floats = NDArray[np.float64]
 # What is tried first unless the caller says otherwise; then twice the largest, on and on, while that is not behind
 # the best, up to MOST, and to what leaves LEAST_USERS training users to a cluster.
 CANDIDATES, MOST, LEAST_USERS = range(2, 9), 64, 10

@@ -20,11 +20,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 
+from bmcd.arrays import Floats
 from bmcd.clicks import splitting
 from bmcd.clicks.log import Clicks
 from bmcd.errors import InputError, Interrupted, Message, Option
 from bmcd.inference.priors import check_priors
 from bmcd.inference.run import Run
+from bmcd.inference.subsample import LEAST_CLICKS
 from bmcd.inference.tastes.draws import sample_tastes
 from bmcd.inference.tastes.priors import TastePriors
 from bmcd.markup import Html, tag
@@ -34,7 +36,6 @@ from bmcd.progress import counting
 if TYPE_CHECKING:
     import pandas as pd
 
-Floats = NDArray[np.float64]
 
 # Concentrations a x tastes: this one first, with half of FIRST tastes; then twice and half as much, while it helps.
 CONCENTRATION, LEAST_CONCENTRATION, MOST_CONCENTRATION = 2.0, 0.25, 32.0
@@ -42,7 +43,7 @@ FIRST, FEWEST, MOST = 40, 5, 320
 # Ahead by more than so many standard errors is clearly ahead.
 CLEARLY = 2.0
 # Held out: this share of the clicks of users with at least LEAST_CLICKS, of whom two stay.
-HELD_OUT, LEAST_CLICKS = 0.2, 3
+HELD_OUT = 0.2
 # A candidate gets this many chains of so many sweeps: all together then take one to two times as long as the fit.
 CHAINS, WARMUP, DRAWS, THIN = 8, 60, 4, 10
 POWERS = (0.3, 3.0)

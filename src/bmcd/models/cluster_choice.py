@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bmcd.arrays import Floats
 from bmcd.markup import Html, tag
 from bmcd.models.cluster_curves import falls
 from bmcd.models.held_out_users import log_mean
 
 if TYPE_CHECKING:
     import pandas as pd
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False, repr=False)

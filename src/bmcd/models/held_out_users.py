@@ -5,14 +5,12 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import logsumexp
 
+from bmcd.arrays import Floats
 from bmcd.clicks.log import Clicks
 from bmcd.inference.draws import Draws
 from bmcd.mallows.latent.exact import log_likelihood
-
-Floats = NDArray[np.float64]
 
 
 def log_likelihood_by_draw(clicks: Clicks, draws: Draws, n_threads: int | None = None) -> Floats:

@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bmcd.arrays import Floats
 from bmcd.clicks import splitting
 from bmcd.clicks.log import Clicks
 from bmcd.errors import InputError, Interrupted, Message, Option
 from bmcd.files import json_ready
 from bmcd.inference.run import Run
-from bmcd.inference.subsample import check_max_users, users_of_chain
+from bmcd.inference.subsample import LEAST_CLICKS, check_max_users, users_of_chain
 from bmcd.models.answers import Answers, Options
 from bmcd.models.persistence import is_too_few, read_whole_number
 from bmcd.progress import counting
@@ -29,12 +30,11 @@ from bmcd.text import shown
 if TYPE_CHECKING:
     import pandas as pd
 
-Floats = NDArray[np.float64]
 
 # The first size that is tried; then twice as many, and so on.
 FIRST = 1_000
 # Users set apart: so many, but no more than this share of all; those with fewer clicks have none to spare.
-JUDGES, SHARE, LEAST_CLICKS = 2_000, 0.2, 3
+JUDGES, SHARE = 2_000, 0.2
 # A size is tried with this many chains at most, of at most so many sweeps of warm-up, and so many after it.
 CHAINS, WARMUP, SWEEPS = 4, 100, 40
 # Users with which the number of clusters or tastes is chosen, if max_users is "auto".

@@ -9,10 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from bmcd.arrays import Floats
 from bmcd.clicks.log import Clicks
 from bmcd.inference.diagnostics import Verdict
 from bmcd.inference.tastes.draws import TasteDraws
-from bmcd.models.answers import Answers, Floats, MaxDraws, Options, Predictions
+from bmcd.models.answers import Answers, MaxDraws, Options, Predictions
 from bmcd.models.clusters import ClusterSummaries, Groups, summarise_groups
 from bmcd.models.explanation import TasteContribution
 from bmcd.models.taste_predictor import TastePredictor

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from bmcd.arrays import Floats
 from bmcd.errors import InputError
 from bmcd.inference.tastes.draws import TasteDraws
 from bmcd.inference.tastes.fold_in import arrival_rates_by_taste, expected_visits
@@ -21,8 +22,6 @@ from bmcd.mallows.latent.scan import REORDER
 from bmcd.models.answers import MaxDraws, Predictions, draws_per_chain
 from bmcd.models.next_k import race_corrected
 from bmcd.threads import thread_count
-
-Floats = NDArray[np.float64]
 
 # Batches of draws of a chain, from which Monte Carlo standard errors are taken where there is one chain only.
 BATCHES = 4

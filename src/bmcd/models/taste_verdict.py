@@ -18,7 +18,7 @@ from scipy import sparse
 
 from bmcd.clicks.log import Clicks
 from bmcd.errors import Message, Option
-from bmcd.inference.diagnostics import State, Verdict
+from bmcd.inference.diagnostics import MIN_DRAWS, State, Verdict
 from bmcd.inference.tastes.draws import TasteDraws
 from bmcd.models.taste_predictor import TastePredictor
 
@@ -28,7 +28,6 @@ USERS, K = 200, 10
 MAX_MCSE = 0.02
 # A gain in the mean log probability of a click that is worth more sweeps, if it is also three standard errors.
 MIN_GAIN = 0.01
-MIN_DRAWS = 4
 WORDS = {
     "converged": "Settled",
     "not converged": "Not settled",

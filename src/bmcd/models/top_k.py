@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import operator
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
@@ -12,15 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from bmcd.arrays import Floats
+from bmcd.checks import check_count
 from bmcd.clicks.log import Clicks
-from bmcd.errors import InputError
 
 if TYPE_CHECKING:
     import pandas as pd
     import polars as pl
     import pyarrow as pa
 
-Floats = NDArray[np.float64]
 # What people get: a frame of the library that their clicks came from, pandas if they came from none.
 Frame: TypeAlias = "pd.DataFrame | pl.DataFrame | pa.Table"
 
@@ -38,9 +37,7 @@ class Lists(NamedTuple):
 
 def check_k(k: int) -> int:
     """A number of recommendations, or an error that says what is wrong with it."""
-    if isinstance(k, bool) or not hasattr(k, "__index__") or operator.index(k) < 1:
-        raise InputError(f"k must be a whole number, 1 or more, but it is {k!r}.")
-    return operator.index(k)
+    return check_count("k", k)
 
 
 def check_horizon(horizon: int | None, k: int) -> int:
@@ -49,13 +46,7 @@ def check_horizon(horizon: int | None, k: int) -> int:
     >>> check_horizon(None, 10), check_horizon(1, 10)
     (10, 1)
     """
-    if horizon is None:
-        return k
-    if isinstance(horizon, bool) or not hasattr(horizon, "__index__") or operator.index(horizon) < 1:
-        raise InputError(
-            f"horizon is a number of next clicks: it must be a whole number, 1 or more, but it is {horizon!r}."
-        )
-    return operator.index(horizon)
+    return k if horizon is None else check_count("horizon, a number of next clicks,", horizon)
 
 
 def best_items(

@@ -1,9 +1,10 @@
-"""Figures of back-tests: predicted and observed hit rates at several past times."""
+"""Predicted and observed hit rates at several past times."""
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bmcd.plots.style import (
     BLUE,
@@ -12,6 +13,7 @@ from bmcd.plots.style import (
     WIDTH,
     Figure,
     error_bars,
+    legend_below,
     new_figure,
     percent,
     round_ticks,
@@ -21,7 +23,18 @@ from bmcd.plots.style import (
 if TYPE_CHECKING:
     from bmcd.evaluation import Backtest
 
-SHIFT = 0.12
+# How far the two points of a time stand from its tick, and the least distance of two labels in inches.
+SHIFT, LABEL_WIDTH = 0.12, 0.55
+
+
+class Time(NamedTuple):
+    """The hit rates of one time; NaN where a number is unknown."""
+
+    label: str
+    predicted: float
+    observed: float
+    low: float
+    high: float
 
 
 @styled
@@ -37,47 +50,61 @@ def backtest(result: Backtest, *, title: str | None = None, width: float | None 
     models, cuts = result.models, result.cuts
     figure = new_figure(width or WIDTH, 0.5 + (HEIGHT - 0.3) * len(models), title)
     axes = figure.subplots(len(models), 1, sharex=True, sharey=True, squeeze=False)[:, 0]
-    labels, below = _short(cuts)
     for ax, model in zip(axes, models, strict=True):
-        rows = [result.row(cut, model) for cut in cuts]
-        places = range(len(cuts))
-        for place, row in zip(places, rows, strict=True):
-            bars = None
-            ends = ""
-            if not math.isnan(row.hit_rate_low):
-                bars = error_bars(row.hit_rate, row.hit_rate_low, row.hit_rate_high)
-                ends = f" ({result.level:.0%} interval {percent(row.hit_rate_low)} to {percent(row.hit_rate_high)})"
-            look: dict[str, Any] = {
-                "fmt": "o",
-                "color": BLUE,
-                "capsize": 3,
-                "label": "observed" if place == 0 else None,
-            }
-            ax.errorbar([place - SHIFT], [row.hit_rate], yerr=bars, **look)
-            figure.tip(ax, f"{row.cut}: observed {percent(row.hit_rate)}{ends}", place - SHIFT, row.hit_rate)
-            if math.isnan(row.predicted):
-                continue
-            label = "predicted" if place == 0 else None
-            ax.plot([place + SHIFT], [row.predicted], "s", color=VERMILLION, fillstyle="none", label=label)
-            figure.tip(ax, f"{row.cut}: predicted {percent(row.predicted)}", place + SHIFT, row.predicted)
+        rows = (result.row(cut, model) for cut in cuts)
+        times = [Time(row.cut, row.predicted, row.hit_rate, row.hit_rate_low, row.hit_rate_high) for row in rows]
+        _draw(figure, ax, times, result.level)
         if len(models) > 1:
             ax.set_title(model)
-        ax.set_ylabel("hit rate")
-        ax.grid(axis="x", visible=False)
-        ax.margins(y=0.15)
-        round_ticks(ax.yaxis, share=True)
-    axes[-1].set_xlim(-0.5, len(cuts) - 0.5)
-    axes[-1].set_ylim(bottom=0)
-    fit = max(1, int(((width or WIDTH) - 0.9) / 0.55))
-    step = math.ceil(len(cuts) / fit)
-    axes[-1].set_xticks(range(0, len(cuts), step), labels[::step])
+    labels, below = _short(cuts)
+    step = math.ceil(len(cuts) / max(1, int(((width or WIDTH) - 0.9) / LABEL_WIDTH)))
+    axes[-1].set_xticks(range(1, len(cuts) + 1, step), labels[::step])
     axes[-1].set_xlabel(below)
-    handles, names = next(
-        (pair for pair in (ax.get_legend_handles_labels() for ax in axes) if len(pair[0]) > 1),
-        axes[0].get_legend_handles_labels(),
-    )
-    figure.legend(handles[::-1], names[::-1], loc="outside lower left", ncols=2)
+    legend_below(figure, max(axes, key=lambda ax: len(ax.get_legend_handles_labels()[0])))
     return figure
+
+
+@styled
+def past_windows(windows: Any, *, title: str | None = None, width: float | None = None) -> Figure:
+    """Draw predicted and observed hit rates of past windows, the frame `Blend.windows_`; the earliest is number 1.
+
+    >>> import bmcd
+    >>> model = bmcd.Blend().fit(bmcd.load_dataset("eshop").of_users(range(2000)))
+    >>> len(past_windows(model.windows_).axes)
+    1
+    """
+    figure = new_figure(width or WIDTH, HEIGHT, title)
+    ax = figure.subplots()
+    ends = ((row, 1.96 * row.error) for row in windows.itertuples(index=False))
+    times = [Time(w.label, w.predicted, w.observed, w.observed - e, w.observed + e) for w, e in ends]
+    _draw(figure, ax, times)
+    ax.set_xticks(range(1, len(times) + 1))
+    ax.set_xlabel("past window, the earliest first")
+    legend_below(figure, ax)
+    return figure
+
+
+def _draw(figure: Figure, ax: Any, times: Iterable[Time], level: float = 0.95) -> None:
+    """Draw the points of all times, and set the axes except for the labels of the times."""
+    n = 0
+    for n, (label, predicted, observed, low, high) in enumerate(times, start=1):
+        bars, interval = None, ""
+        if not math.isnan(low):
+            bars = error_bars(observed, low, high)
+            interval = f" ({level:.0%} interval {percent(low)} to {percent(high)})"
+        named = {"color": BLUE, "capsize": 3, "label": "observed" if n == 1 else None}
+        ax.errorbar([n - SHIFT], [observed], yerr=bars, fmt="o", **named)
+        figure.tip(ax, f"{label}: observed {percent(observed)}{interval}", n - SHIFT, observed)
+        if not math.isnan(predicted):
+            named = {"color": VERMILLION, "fillstyle": "none", "label": "predicted" if n == 1 else None}
+            ax.plot([n + SHIFT], [predicted], "s", **named)
+            figure.tip(ax, f"{label}: predicted {percent(predicted)}", n + SHIFT, predicted)
+    ax.set_ylabel("hit rate")
+    ax.grid(axis="x", visible=False)
+    ax.margins(y=0.15)
+    ax.set_xlim(0.5, n + 0.5)
+    ax.set_ylim(bottom=0)
+    round_ticks(ax.yaxis, share=True)
 
 
 def _short(cuts: list[str]) -> tuple[list[str], str]:
@@ -103,40 +130,3 @@ def _short(cuts: list[str]) -> tuple[list[str], str]:
     if set(minutes) != {"00:00"}:
         shown = [f"{day}\n{minute}" for day, minute in zip(shown, minutes, strict=True)]
     return shown, "cut" + (f" ({years.pop()})" if len(years) == 1 else "")
-
-
-@styled
-def past_windows(windows: Any, *, title: str | None = None, width: float | None = None) -> Figure:
-    """Draw predicted and observed hit rates of past windows, the frame `Blend.windows_`; the earliest is number 1.
-
-    >>> import bmcd
-    >>> model = bmcd.Blend().fit(bmcd.load_dataset("eshop").of_users(range(2000)))
-    >>> len(past_windows(model.windows_).axes)
-    1
-    """
-    figure = new_figure(width or WIDTH, HEIGHT, title)
-    ax = figure.subplots()
-    for number, row in enumerate(windows.itertuples(index=False), start=1):
-        half = 1.96 * row.error
-        look: dict[str, Any] = {
-            "fmt": "o",
-            "color": BLUE,
-            "capsize": 3,
-            "label": "observed" if number == 1 else None,
-        }
-        ax.errorbar([number - SHIFT], [row.observed], yerr=[half], **look)
-        figure.tip(ax, f"{row.label}: observed {percent(row.observed)}", number - SHIFT, row.observed)
-        label = "predicted" if number == 1 else None
-        ax.plot([number + SHIFT], [row.predicted], "s", color=VERMILLION, fillstyle="none", label=label)
-        figure.tip(ax, f"{row.label}: predicted {percent(row.predicted)}", number + SHIFT, row.predicted)
-    ax.set_ylabel("hit rate")
-    ax.set_xlabel("past window, the earliest first")
-    ax.grid(axis="x", visible=False)
-    ax.set_xlim(0.5, len(windows) + 0.5)
-    ax.set_ylim(bottom=0)
-    ax.set_xticks(range(1, len(windows) + 1))
-    ax.margins(y=0.15)
-    round_ticks(ax.yaxis, share=True)
-    handles, names = ax.get_legend_handles_labels()
-    figure.legend(handles[::-1], names[::-1], loc="outside lower left", ncols=2)
-    return figure

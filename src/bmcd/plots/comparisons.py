@@ -1,4 +1,4 @@
-"""Figures that set methods beside each other: every measure with its interval, and one measure against another."""
+"""Methods beside each other: measures with intervals, one measure against another, hits against diversity."""
 
 from __future__ import annotations
 
@@ -6,12 +6,24 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from bmcd.errors import InputError
-from bmcd.plots.style import Figure, error_bars, looks, new_figure, panels, percent, round_ticks, styled
+from bmcd.plots.style import (
+    BLUE,
+    VERMILLION,
+    Figure,
+    error_bars,
+    legend_below,
+    looks,
+    new_figure,
+    panels,
+    percent,
+    round_ticks,
+    styled,
+)
 
 if TYPE_CHECKING:
     from bmcd.evaluation import Comparison
+    from bmcd.evaluation.trade_off import TradeOff
 
-# By measure: the heading of its panel, and whether it is a share, which is written in %.
 MEASURES = {
     "accuracy": ("accuracy: recommendations that were hits", True),
     "coverage": ("coverage: items shown to anybody", True),
@@ -30,14 +42,25 @@ MEASURES = {
     "ece_at_k": ("calibration error in tenths of the recommendations (less is better)", True),
     "promise_gap": ("mean probability minus hit rate (0 is best)", True),
 }
+"""By measure: the heading of its panel, and whether it is a share and written in percent."""
 DEFAULT = ("accuracy", "coverage", "novelty", "intra_list_similarity", "rare_share")
+
+X_LABELS = {
+    "coverage": "coverage: share of items shown to anybody",
+    "items_shown": "items shown to anybody",
+    "gini": "Gini of exposure (0: all items shown equally often)",
+    "least_shown": "users to whom the least shown item is shown",
+    "most_shown": "users to whom the most shown item is shown",
+}
+"""The columns of `TradeOff.rows` that can be the horizontal axis, with their labels."""
+DEFAULT_X = {"min_coverage": "coverage", "min_exposure": "least_shown", "max_exposure": "most_shown"}
 
 
 @styled
 def comparison(
     comparison: Comparison, measures: Sequence[str] = DEFAULT, *, title: str | None = None, across: int = 1
 ) -> Figure:
-    """Draw every method as a dot with its interval, a panel for each measure; coverage has no interval.
+    """Draw every method as a dot with its interval, one panel per measure; coverage has no interval.
 
     >>> import bmcd
     >>> sim = bmcd.simulate(n_users=60, seed=1)
@@ -51,7 +74,7 @@ def comparison(
     styles = looks(names)
     figure, axes = panels(len(measures), title, across=across, width=3.6, height=0.75 + 0.21 * len(names))
     for ax, measure in zip(axes, measures, strict=True):
-        heading, is_share = MEASURES[measure]
+        heading, is_share = _heading(measure)
         write = percent if is_share else "{:.3f}".format
         for row, name in enumerate(names):
             value = comparison.value(name, measure)
@@ -77,7 +100,7 @@ def comparison(
 def measures(
     comparison: Comparison, x: str = "coverage", y: str = "accuracy", *, title: str | None = None
 ) -> Figure:
-    """Draw one measure against another: a point for each method, with intervals where the measures have them.
+    """Draw one measure against another: one point per method, with intervals where the measures have them.
 
     >>> import bmcd
     >>> sim = bmcd.simulate(n_users=60, seed=1)
@@ -95,10 +118,62 @@ def measures(
         _draw_point(ax, look, comparison.value(name, x), comparison.value(name, y), **errors, label=name)
     ax.set(xlabel=x.replace("_", " "), ylabel=y.replace("_", " "))
     for axis, measure in ((ax.xaxis, x), (ax.yaxis, y)):
-        round_ticks(axis, share=MEASURES[measure][1])
-    # Outside: names at the points would cover each other, since good methods are close together.
-    figure.legend(loc="outside lower left", ncols=3)
+        round_ticks(axis, share=_heading(measure)[1])
+    # Names at the points would overlap, since good methods are close together.
+    legend_below(figure, ax, columns=3)
     return figure
+
+
+@styled
+def trade_off(trade_off: TradeOff, x: str | None = None, *, title: str | None = None) -> Figure:
+    """Draw hits against coverage or exposure, and below them the number of hits given up.
+
+    Expected hits are drawn and, with test clicks, observed ones. Without probabilities there are no expected hits:
+    then only observed ones are drawn or, without test clicks, the sum of the scores. The axes on the right show
+    shares of the recommendations (the accuracy) and of the hits of the plain lists. ``x`` is "coverage",
+    "items_shown", "gini", "least_shown" or "most_shown"; the default is what the ladder of limits changes.
+
+    >>> import bmcd
+    >>> sim = bmcd.simulate(n_users=60, seed=1)
+    >>> ladder = bmcd.trade_off(sim.true_probabilities(3), 3, min_exposure=[0, 1, 2], clicks=sim.clicks)
+    >>> trade_off(ladder).savefig("trade_off.png")
+    """
+    x = x or DEFAULT_X[trade_off.ladder]
+    if x not in X_LABELS:
+        raise InputError(f"x must be one of {', '.join(X_LABELS)}, but it is {x!r}.")
+    rows, first = trade_off.rows(), trade_off.rerankings[0]
+    column, label = (
+        ("expected_hits", "expected hits") if first.value == "probability" else ("score", "sum of scores")
+    )
+    lines = {column: (label, "o-", BLUE)} if column == "expected_hits" or trade_off.evaluations is None else {}
+    if trade_off.evaluations is not None:
+        lines["hits"] = ("observed hits (test)", "s--", VERMILLION)
+    sizes = f"{first.clicks.n_users:,} users, {first.clicks.n_items:,} items, k = {first.k}"
+    figure = new_figure(height=4.6, title=title or sizes)
+    above, below = figure.subplots(2, 1, sharex=True, height_ratios=[3, 2])
+    steps = [row[x] for row in rows]
+    for name, (line_label, style, color) in lines.items():
+        above.plot(steps, [row[name] for row in rows], style, color=color, label=line_label)
+    below.plot(steps, [row["given_up"] for row in rows], "o-", color=BLUE)
+    hits_drawn = "score" not in lines
+    if hits_drawn:
+        _add_percent_axis(above, first.after.n_recommendations, "of recommendations")
+    if first.before.total > 0:
+        _add_percent_axis(below, first.before.total, "of plain lists")
+    above.set_ylabel("hits" if hits_drawn else label)
+    below.set(xlabel=X_LABELS[x], ylabel=f"{label}\ngiven up")
+    round_ticks(below.xaxis, share=x == "coverage", integer=x.endswith("shown"))
+    for ax in (above, below):
+        round_ticks(ax.yaxis)
+    legend_below(figure, above)
+    figure.align_ylabels()
+    if x == "gini":
+        below.invert_xaxis()  # to the right is more even, as it is with coverage; the axis is shared
+    return figure
+
+
+def _heading(measure: str) -> tuple[str, bool]:
+    return MEASURES.get(measure, (measure.replace("_", " "), False))
 
 
 def _draw_point(ax: Any, look: Any, x: float, y: float, **options: Any) -> None:
@@ -111,9 +186,16 @@ def _bars(comparison: Comparison, name: str, measure: str) -> Any:
 
 
 def _check_measures(comparison: Comparison, measures: Sequence[str]) -> None:
-    """Refuse what is no measure, and measures of calibration if no method gives probabilities."""
+    """Refuse unknown measures, and measures of calibration if no method has probabilities."""
     if not measures:
         raise InputError("there is nothing to draw: give at least one measure.")
     for measure in measures:
         if measure not in comparison.measures:
-            raise InputError(f"{measure!r} is no measure; there are {', '.join(comparison.measures)}.")
+            raise InputError(f"{measure!r} is not a measure; choose from {', '.join(comparison.measures)}.")
+
+
+def _add_percent_axis(ax: Any, total: float, label: str) -> None:
+    """Write the numbers on the left also as shares of a total, on the right."""
+    axis = ax.secondary_yaxis("right", functions=(lambda y: y / total, lambda share: share * total))
+    axis.set_ylabel(label)
+    round_ticks(axis.yaxis, share=True)

@@ -1,4 +1,4 @@
-"""Figures about items, from the least to the most clicked: how often they are clicked, recommended and hit."""
+"""Items from the least to the most clicked: how often each is clicked, recommended and hit."""
 
 from __future__ import annotations
 
@@ -9,26 +9,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bmcd.errors import InputError
-from bmcd.plots.style import (
-    BLUE,
-    GREY,
-    ORANGE,
-    Figure,
-    box_options,
-    by_name,
-    label_axes,
-    looks,
-    panels,
-    round_ticks,
-    styled,
-    to_pandas,
-)
+from bmcd.plots.style import BLUE, GREY, ORANGE, Figure, by_name, label_axes, looks, panels, round_ticks, styled
 
 if TYPE_CHECKING:
     from bmcd.evaluation import ItemCounts
 
-# At most so many places of a panel can be pointed at; where there are more items, neighbours share one.
 MOST_PLACES = 60
+"""The maximum number of hover areas in a panel; with more items, neighbours share one."""
 
 
 @styled
@@ -39,12 +26,14 @@ def exposure(
     title: str | None = None,
     titles: Mapping[Any, str] | None = None,
     across: int = 2,
+    most: int = 1,
 ) -> Figure:
     """Draw how often each item is recommended (light) and hit (dark), a panel for each method.
 
-    Items stand from the least to the most clicked; the dashed line parts rare from popular ones. All panels have
-    the same scale. ``titles``, by item, are only told to who points at an item, never drawn; ``across`` is how many
-    panels stand beside each other.
+    Items are ordered from the least to the most clicked; the dashed line separates rare from popular ones. All
+    panels have the same scale, which ``most`` extends to so many recommendations; it is the square root, so that
+    one method with very popular items does not flatten the others. ``titles``, by item, appear on hover only;
+    ``across`` is the number of panels per row.
 
     >>> from bmcd.evaluation import ItemCounts
     >>> counts = ItemCounts(np.array(["a", "b"]), np.array([1, 5]), np.array([2, 7]), np.array([0, 3]), n_popular=1)
@@ -61,20 +50,21 @@ def exposure(
         ax.stairs(counts.recommended, edges, fill=True, facecolor=color, alpha=0.35, label="recommended")
         if hits:
             ax.stairs(counts.hits, edges, fill=True, facecolor=color, label="of these, hits")
-        _part_rare(ax, n_items, counts.n_popular)
+        _mark_rare(ax, n_items, counts.n_popular)
         ax.set_title(f"{name}: {int((counts.recommended > 0).sum()):,} of {n_items:,} items")
         for group in _groups(n_items):
+            which = _numbers(group)
             if group.stop - group.start == 1:
                 item = counts.item[group].tolist()[0]
                 which = (titles or {}).get(item, f"item {item}")
-            else:
-                which = _numbers(group)
             text = f"{name}, {which} ({_range(counts.clicks[group])} clicks): "
             text += f"recommended {int(counts.recommended[group].sum()):,} times"
             text += f", {int(counts.hits[group].sum()):,} hits" if hits else ""
             figure.tip(ax, text, (group.start, group.stop))
+    most = max(most, *(int(counts.recommended.max()) for counts in by_method.values()), 1)
     for ax in axes:
-        ax.set_ylim(0, 1.05 * max(1, *(int(counts.recommended.max()) for counts in by_method.values())))
+        ax.set_yscale("function", functions=(lambda n: np.sqrt(np.maximum(n, 0)), np.square))
+        ax.set_ylim(0, 1.05 * most)
         round_ticks(ax.yaxis, 4, integer=True)
     label_axes(figure, axes, "items, least to most clicked", "times recommended")
     return figure
@@ -84,9 +74,9 @@ def exposure(
 def item_popularity(
     clicks: ArrayLike | Mapping[str, ArrayLike], n_popular: int, title: str | None = None, *, across: int = 2
 ) -> Figure:
-    """Draw the clicks of each item, from the least to the most clicked, and mark the ``n_popular`` last as popular.
+    """Draw the clicks of each item, from the least to the most clicked; the last ``n_popular`` are popular.
 
-    Several data sets, by name, get a panel each.
+    Pass a mapping of names to draw one panel per data set.
 
     >>> figure = item_popularity([5, 1, 3], n_popular=1)
     >>> [patch.get_data().values.tolist() for patch in figure.axes[0].patches[:2]]
@@ -103,7 +93,7 @@ def item_popularity(
         if n_rare:
             ax.stairs(counts[:n_rare], edges[: n_rare + 1], fill=True, facecolor=BLUE, label=f"{n_rare:,} rare")
         ax.stairs(counts[n_rare:], edges[n_rare:], fill=True, label=f"{n_popular:,} popular", **hatched)
-        _part_rare(ax, len(counts), n_popular)
+        _mark_rare(ax, len(counts), n_popular)
         ax.set_title(str(name))
         ax.legend(loc="upper left")
         ax.set_ylim(0, 1.05 * max(1, int(counts.max())))
@@ -114,41 +104,7 @@ def item_popularity(
     return figure
 
 
-@styled
-def rare_items(table: Any, title: str | None = None) -> Figure:
-    """Draw how many rare items are recommended (left), and to how many users (right): boxes and dots over runs.
-
-    ``table`` has a row for each run: method, n_rare, n_users_with_rare.
-
-    >>> figure = rare_items({"method": ["BMCD", "BMCD"], "n_rare": [3, 5], "n_users_with_rare": [2, 4]})
-    >>> [line.get_ydata().tolist() for line in figure.axes[0].get_lines() if line.get_label() == "runs"]
-    [[3, 5]]
-    """
-    headings = {"n_rare": "recommendations of rare items", "n_users_with_rare": "users who get one"}
-    frame = to_pandas(table, ("method", *headings))
-    by_method = frame.groupby(frame["method"].astype(str), sort=False)
-    styles = looks(by_method.groups)
-    figure, axes = panels(2, title, height=3.0)
-    for ax, (column, heading) in zip(axes, headings.items(), strict=True):
-        for place, (method, rows) in enumerate(by_method):
-            values, look = rows[column].to_numpy(), styles[method]
-            spread = np.zeros(1)
-            if len(values) > 1:
-                boxes = box_options(look.color, look.color, facecolor=look.color, alpha=0.3, hatch=look.hatch)
-                ax.boxplot(values, positions=[place], widths=0.55, **boxes)
-                spread = np.linspace(-0.15, 0.15, len(values))
-            ax.plot(place + spread, values, look.marker, color=look.color, markersize=4, label="runs")
-        ax.set_xticks(range(len(styles)), list(styles), rotation=30 if len(styles) > 3 else 0)
-        ax.set_xlim(-0.6, len(styles) - 0.4)
-        ax.set_title(heading)
-        # From 0, and with room for the largest: limits that matplotlib chose before must not cut it off.
-        ax.set_ylim(0, 1.06 * max(float(frame[column].max()), 1.0))
-        ax.grid(axis="x", visible=False)
-        round_ticks(ax.yaxis, integer=True)
-    return figure
-
-
-def _part_rare(ax: Any, n_items: int, n_popular: int) -> None:
+def _mark_rare(ax: Any, n_items: int, n_popular: int) -> None:
     """Draw the line between rare and popular items, and set the horizontal axis."""
     if n_popular < n_items:
         ax.axvline(n_items - n_popular, color=GREY, linewidth=1, linestyle=(0, (3, 2)), label="rare | popular")
@@ -158,7 +114,7 @@ def _part_rare(ax: Any, n_items: int, n_popular: int) -> None:
 
 
 def _groups(n_items: int) -> Iterator[slice]:
-    """Yield runs of neighbouring items that share a place to point at."""
+    """Yield runs of neighbouring items that share a hover area."""
     size = -(-n_items // MOST_PLACES)
     return (slice(first, min(first + size, n_items)) for first in range(0, n_items, size))
 

@@ -1,36 +1,33 @@
-"""The one look of every figure: colours, markers, sizes, and a figure that notebooks show without pyplot.
+"""The style of all figures: colours, markers, sizes, and a figure that notebooks display without pyplot.
 
-Matplotlib's global settings stay as they are: a figure is made and drawn with settings of its own.
+Matplotlib's global settings are not changed: figures are created and drawn within a settings context.
 """
 
 from __future__ import annotations
 
 import functools
 import io
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from bmcd.arrays import Floats
 from bmcd.errors import InputError, InputTypeError
 from bmcd.packages import import_optional
-from bmcd.text import listed
 
 import_optional("matplotlib", needed_by="drawing a figure", extra="report")
 import matplotlib  # noqa: E402
 from matplotlib.figure import Figure as _Figure  # noqa: E402
 from matplotlib.ticker import FuncFormatter, MaxNLocator  # noqa: E402
 
-Floats = NDArray[np.float64]
-
-# Okabe and Ito's colours, which colour-blind people can tell apart.
+# Okabe and Ito's colours, safe for colour-blind readers.
 BLACK, ORANGE, SKY, GREEN = "#000000", "#E69F00", "#56B4E9", "#009E73"
 YELLOW, BLUE, VERMILLION, PURPLE = "#F0E442", "#0072B2", "#D55E00", "#CC79A7"
 GREY, PALE = "#5f5f5f", "#bcd7ea"
 
 WIDTH, HEIGHT = 4.8, 3.3
-"""The size of one panel in inches: narrow, so that its text can be read on a phone."""
+"""The size of one panel in inches: narrow, so that its text is legible on a phone."""
 
 STYLE: Any = {
     "axes.edgecolor": GREY,
@@ -64,7 +61,7 @@ STYLE: Any = {
     "ytick.labelsize": 9.5,
 }
 
-# The settings used while a figure is drawn. Those of the file formats are left to whoever writes the file.
+# The settings while a figure is drawn. Those of the file formats belong to `savefig`.
 DRAWING: Any = {key: value for key, value in STYLE.items() if not key.startswith(("svg.", "savefig."))}
 
 P = ParamSpec("P")
@@ -72,7 +69,7 @@ T = TypeVar("T")
 
 
 class Look(NamedTuple):
-    """How one method is drawn; two methods never differ in colour alone."""
+    """How one method is drawn; two methods never differ by colour alone."""
 
     color: str
     marker: str
@@ -81,11 +78,10 @@ class Look(NamedTuple):
 
     @property
     def edge(self) -> str:
-        """The colour of a marker's edge: black around the star, whose yellow is hard to see on white."""
+        """The colour of a marker's edge: black around the yellow star, which is hard to see on white."""
         return BLACK if self.marker == "*" else self.color
 
 
-# A method looks the same in every figure.
 METHOD_LOOKS = {
     "bmcd": Look(BLUE, "o", "-", ""),
     "ease": Look(VERMILLION, "s", "--", "//"),
@@ -96,8 +92,7 @@ METHOD_LOOKS = {
     "sparkals": Look(PURPLE, "P", (0, (3, 1, 1, 1)), "oo"),
     "diffusion": Look(YELLOW, "*", (0, (3, 1, 1, 1, 1, 1)), "--"),
 }
-# The paper calls its rival CF; it is Spark's ALS.
-METHOD_LOOKS["cf"] = METHOD_LOOKS["sparkals"]
+METHOD_LOOKS["cf"] = METHOD_LOOKS["sparkals"]  # the name of Spark's ALS in the paper
 _COLORS = (BLUE, VERMILLION, GREEN, ORANGE, PURPLE, SKY, BLACK)
 _MARKERS = ("o", "s", "D", "^", "P", "v", "X", "<", ">")
 _LINES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)))
@@ -105,7 +100,7 @@ _HATCHES = ("", "//", "\\\\", "xx", "..", "++")
 
 
 def looks(names: Iterable[str]) -> dict[str, Look]:
-    """Return a look for each name: a known method keeps its own, every other name gets one that nobody else has.
+    """Return a look for each name: known methods have a fixed one, every other name gets one that is not used yet.
 
     >>> by_name = looks(["EASE", "BMCD", "mine"])
     >>> by_name["BMCD"].color == BLUE, len({look.marker for look in by_name.values()})
@@ -126,7 +121,7 @@ Place = float | tuple[float, float]
 
 
 class Tip(NamedTuple):
-    """The text that a reader gets who points at a place of the figure. It is not drawn."""
+    """The hover text of a place in the figure. It is not drawn."""
 
     axes: Any
     text: str
@@ -136,7 +131,7 @@ class Tip(NamedTuple):
     def box(self, least: float = 14.0) -> tuple[float, float, float, float]:
         """Return left, top, width and height in points from the upper left corner; the figure must have been drawn.
 
-        A single point becomes a box of ``least`` points each way, large enough to be hit with a mouse or a finger.
+        A single point becomes a box of ``least`` points each way, large enough for a mouse or a finger.
         """
         rows = self.axes.get_ylim() if self.y is None else _ends(self.y)
         figure = self.axes.figure
@@ -153,7 +148,7 @@ def _ends(place: Place) -> tuple[float, float]:
 
 
 class Figure(_Figure):
-    """A matplotlib figure that keeps its look, shows itself in notebooks, and has texts to point at.
+    """A matplotlib figure that keeps its style, displays itself in notebooks, and has hover texts.
 
     >>> figure = Figure()
     >>> axes = figure.subplots()
@@ -164,15 +159,15 @@ class Figure(_Figure):
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         self.tips: list[Tip] = []
-        """The texts to point at; `bmcd.report` shows them."""
+        """The hover texts; `bmcd.report` shows them."""
         super().__init__(*arguments, **options)
 
     def tip(self, axes: Any, text: str, x: Place, y: Place | None = None) -> None:
-        """Give a place a text: a point, a rectangle (two ends each way), or all heights between two x."""
+        """Give a place a hover text: a point, a rectangle (two ends each way), or all heights between two x."""
         self.tips.append(Tip(axes, text, x, y))
 
     def draw(self, renderer: Any) -> None:
-        """Draw the figure; matplotlib makes the ticks only now, so the look is needed again."""
+        """Draw the figure in its style: matplotlib creates the ticks only now."""
         with matplotlib.rc_context(DRAWING):
             super().draw(renderer)
 
@@ -182,10 +177,11 @@ class Figure(_Figure):
             super().savefig(*arguments, **options)
 
     def page_svg(self) -> str:
-        """Return the figure as SVG for an HTML page: text stays text, and no date is written."""
+        """Return the figure as SVG for an HTML page: with text as text, without a background and a date."""
         out = io.StringIO()
         with matplotlib.rc_context({**STYLE, "svg.fonttype": "none"}):
-            super().savefig(out, format="svg", metadata=dict.fromkeys(("Date", "Creator", "Format", "Type")))
+            metadata = dict.fromkeys(("Date", "Creator", "Format", "Type"))
+            super().savefig(out, format="svg", metadata=metadata, transparent=True)
         return out.getvalue()
 
     def _repr_png_(self) -> bytes:
@@ -200,7 +196,7 @@ class Figure(_Figure):
 
 
 def styled(draw: Callable[P, T]) -> Callable[P, T]:
-    """Let a function draw with the settings of `STYLE`; matplotlib's own are put back when it returns."""
+    """Let a function draw with the settings of `STYLE`; matplotlib's own are restored when it returns."""
 
     @functools.wraps(draw)
     def draw_in_style(*arguments: P.args, **options: P.kwargs) -> T:
@@ -221,10 +217,7 @@ def new_figure(width: float = WIDTH, height: float = HEIGHT, title: str | None =
 def panels(
     n: int, title: str | None = None, *, across: int = 2, width: float = 3.3, height: float = HEIGHT, **options: Any
 ) -> tuple[Figure, list[Any]]:
-    """Return a figure with n panels, at most ``across`` of them beside each other, and the panels.
-
-    ``width`` is that of a panel with others beside it.
-    """
+    """Return a figure with n panels, at most ``across`` per row, and the panels."""
     across = max(1, min(n, across))
     down = -(-n // across)
     figure = new_figure(WIDTH if across == 1 else width * across, height * down, title)
@@ -235,7 +228,7 @@ def panels(
 
 
 def label_axes(figure: Figure, axes: list[Any], x: str, y: str) -> None:
-    """Label the axes of panels that share their meaning: x below the lowest panel of each column, y once."""
+    """Label panels with common axes: x below the lowest panel of each column, y once."""
     if len(axes) == 1:
         axes[0].set(xlabel=x, ylabel=y)
         return
@@ -246,8 +239,14 @@ def label_axes(figure: Figure, axes: list[Any], x: str, y: str) -> None:
         ax.tick_params(labelbottom=True)  # also where the panel below is missing
 
 
+def legend_below(figure: Figure, *axes: Any, columns: int = 2) -> None:
+    """Put one legend of all these axes below the figure."""
+    entries = [entry for ax in axes for entry in zip(*ax.get_legend_handles_labels(), strict=True)]
+    figure.legend(*zip(*entries, strict=True), loc="outside lower left", ncols=min(columns, len(entries)))
+
+
 def round_ticks(axis: Any, n: int = 5, *, share: bool = False, integer: bool = False) -> None:
-    """Put at most n + 1 ticks at round numbers; shares are written in %, counts with commas."""
+    """Put at most n + 1 ticks at round numbers; shares are in percent, counts have commas."""
     axis.set_major_locator(MaxNLocator(n, steps=[1, 2, 2.5, 5, 10], integer=integer))
     if share:
         axis.set_major_formatter(FuncFormatter(lambda value, _: f"{round(100 * value, 6):g} %"))
@@ -256,22 +255,15 @@ def round_ticks(axis: Any, n: int = 5, *, share: bool = False, integer: bool = F
 
 
 def error_bars(value: float | Floats, low: float | Floats, high: float | Floats) -> Floats:
-    """Return the lengths of error bars from values down to ``low`` and up to ``high``, as matplotlib wants them.
+    """Return the lengths of error bars from values to ``low`` and ``high``, in the form matplotlib expects.
 
     >>> error_bars(2.0, 1.5, 3.0).tolist()
     [[0.5], [1.0]]
     """
     values = np.atleast_1d(np.asarray(value, np.float64))
-    # Rounding may put an end of a narrow interval on the wrong side of its value.
+    # Rounding may put the end of a narrow interval on the wrong side of its value.
     lengths: Floats = np.maximum([values - low, high - values], 0.0)
     return lengths
-
-
-def box_options(edge: str, median: str, **face: Any) -> dict[str, Any]:
-    """Return the options of `Axes.bxp` and `Axes.boxplot`: colours, no outliers, and ticks left alone."""
-    lines = {part: {"color": edge} for part in ("whiskerprops", "capprops")}
-    boxes = {"boxprops": {"edgecolor": edge, **face}, "medianprops": {"color": median, "linewidth": 1.6}}
-    return {"showfliers": False, "patch_artist": True, "manage_ticks": False, **boxes, **lines}
 
 
 def percent(share: float) -> str:
@@ -284,7 +276,7 @@ def percent(share: float) -> str:
 
 
 def by_name(given: Any, kind: str, is_kind: Callable[[Any], bool]) -> dict[str, Any]:
-    """Return several things by their names, and a single one under the name BMCD; refuse what is of another kind.
+    """Return things by name, a single one under the name BMCD; raise an error if one is of another kind.
 
     >>> by_name(3, "a number", lambda value: isinstance(value, int))
     {'BMCD': 3}
@@ -297,20 +289,3 @@ def by_name(given: Any, kind: str, is_kind: Callable[[Any], bool]) -> dict[str, 
         if not is_kind(thing):
             raise InputTypeError(f"{name} must be {kind}, not {type(thing).__name__}.")
     return things
-
-
-def to_pandas(table: Any, needed: Sequence[str]) -> Any:
-    """Return a pandas frame made of a frame of any library, a mapping of columns, or a list of rows."""
-    import narwhals as nw
-    import pandas as pd
-
-    is_plain = isinstance(table, Mapping | list | tuple)
-    frame = pd.DataFrame(table) if is_plain else nw.from_native(table, eager_only=True).to_pandas()
-    if missing := [name for name in needed if name not in frame.columns]:
-        raise InputError(
-            f"the table has no column {listed([repr(name) for name in missing])}; its columns are "
-            f"{listed([repr(str(name)) for name in frame.columns])}."
-        )
-    if not len(frame):
-        raise InputError("there is nothing to draw: the table has no rows.")
-    return frame

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from bmcd.arrays import Floats
 from bmcd.baselines.counting import HOUR
 from bmcd.baselines.session_knn import MOST_KEPT, SessionKNN
 from bmcd.blend.features import (
@@ -29,7 +30,6 @@ from bmcd.errors import ClicksError, InputError, InputTypeError
 from bmcd.spark.frames import WHOLE_NUMBERS, clean_ids, quoted
 from bmcd.text import listed, shown
 
-Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 

@@ -8,12 +8,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
+from bmcd.arrays import Floats, Integers
 from bmcd.mallows.latent.exact import click_matrix
 
 __all__ = ["binary_matrix", "click_counts", "inherit_order", "order_by"]
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 
 def binary_matrix(clicks: Any) -> sparse.csr_array[Any]:

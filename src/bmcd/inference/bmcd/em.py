@@ -10,7 +10,8 @@ from scipy import sparse
 from scipy.optimize import minimize_scalar
 from scipy.special import logsumexp
 
-from bmcd.inference.bmcd.click_orders import Floats, Integers, binary_matrix, click_counts, order_by
+from bmcd.arrays import Floats, Integers
+from bmcd.inference.bmcd.click_orders import binary_matrix, click_counts, order_by
 from bmcd.mallows.latent.exact import log_likelihood
 
 __all__ = ["PAPER_ALPHA", "Mixture", "fit_alpha", "fit_mixture", "log_joint", "run_em", "shares"]

@@ -16,8 +16,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
+from bmcd.arrays import Floats, Integers
 from bmcd.errors import InputError
-from bmcd.inference.bmcd.click_orders import Floats, Integers, binary_matrix, click_counts, inherit_order, order_by
+from bmcd.inference.bmcd.click_orders import binary_matrix, click_counts, inherit_order, order_by
 from bmcd.inference.bmcd.em import PAPER_ALPHA, Mixture, fit_alpha, fit_mixture, run_em, shares
 from bmcd.inference.bmcd.kmeans import check_n_clusters, kmeans_distances, kmeans_inertia
 from bmcd.inference.bmcd.previous import Previous, mixture_after

@@ -15,17 +15,15 @@ from math import lgamma, log1p
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.interpolate import CubicSpline
 
+from bmcd.arrays import Floats
 from bmcd.mallows import counting, estimation
 
 KNOTS = 40
 LEAST_KNOTS = 8
 # Least standard error a knot can have: what is exact, and the known value at 0, weigh this much.
 EXACT = 1e-9
-
-Floats = NDArray[np.float64]
 
 
 class LogZUncertainty(NamedTuple):

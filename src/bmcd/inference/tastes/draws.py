@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
+from bmcd.checks import check_count
 from bmcd.clicks.log import Clicks
-from bmcd.errors import InputError
 from bmcd.inference.bmcd.previous import Previous
 from bmcd.inference.draws import ChainDraws
 from bmcd.inference.loop import run_chains
@@ -24,7 +24,7 @@ from bmcd.inference.priors import check_priors
 from bmcd.inference.record import Probe, Recording
 from bmcd.inference.run import Run
 from bmcd.inference.schema import Problem, Schema, check_not_negative
-from bmcd.inference.subsample import check_max_users, users_of_chain
+from bmcd.inference.subsample import LEAST_CLICKS, check_max_users, users_of_chain
 from bmcd.inference.tastes.fold_in import log_probabilities
 from bmcd.inference.tastes.priors import GammaPrior, TastePriors
 from bmcd.inference.tastes.rank_laws import RankLaws, rank_laws
@@ -33,7 +33,6 @@ from bmcd.inference.tastes.state import TasteState, make_taste_data
 
 # One click of so many users at most, and of no more than this share of all users, is set aside.
 SET_ASIDE, SHARE_ASIDE = 200, 0.1
-LEAST_CLICKS = 3  # of a user, for one to be set aside
 ROUNDS_AFTER = 10  # of mean field, from the tastes of a fit before
 
 
@@ -188,8 +187,7 @@ def sample_tastes_of(
     """
     priors, n_tastes = TastePriors() if priors is None else priors, problem.n_clusters
     check_priors(priors, TastePriors)
-    if isinstance(n_tastes, bool) or not hasattr(n_tastes, "__index__") or n_tastes < 1:
-        raise InputError(f"n_tastes must be a whole number, 1 or more, but it is {n_tastes!r}.")
+    check_count("n_tastes", n_tastes)
     laws = rank_laws(problem.n_items, distance, rank_scale)
     options = taste_options(
         problem.n_items, priors, distance=distance, rank_scale=rank_scale, sampled=problem.options.get("max_users")

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import operator
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bmcd.errors import InputError
+from bmcd.checks import check_count
 from bmcd.inference.tastes.priors import GammaPrior, TastePriors
 from bmcd.inference.tastes.rank_laws import RankLaws, rank_laws
 from bmcd.inference.tastes.start import ROUNDS, best_scale, mean_field
@@ -42,10 +40,8 @@ class TasteSampler:
         rank_scale: str | ArrayLike = "linear",
         effort: TasteEffort | None = None,
     ) -> None:
-        if operator.index(n_tastes) < 1:
-            raise InputError(f"n_tastes must be 1 or more, but it is {n_tastes!r}.")
         self.data = data
-        self.n_tastes = operator.index(n_tastes)
+        self.n_tastes = check_count("n_tastes", n_tastes)
         self.priors = priors or TastePriors()
         self.key = stream_key(seed)
         self.effort = effort or TasteEffort()

@@ -8,12 +8,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import brentq
 
+from bmcd.arrays import Floats
+from bmcd.checks import check_count
 from bmcd.clicks.log import Clicks
 from bmcd.errors import InputError
 from bmcd.inference.tastes.rank_laws import rank_laws
 from bmcd.mallows.checks import alpha_by_cluster
-
-Floats = NDArray[np.float64]
 
 # Users that are simulated at a time: what is in memory besides the clicks grows with these, not with all users.
 CHUNK = 2**15
@@ -88,8 +88,7 @@ def simulate_tastes(
     (1000, (5, 50))
     """
     for name, value in (("n_users", n_users), ("n_items", n_items), ("n_tastes", n_tastes)):
-        if isinstance(value, bool) or not hasattr(value, "__index__") or value < 1:
-            raise InputError(f"{name} must be a whole number, 1 or more, but it is {value!r}.")
+        check_count(name, value)
     a = CONCENTRATION / n_tastes if a is None else float(a)
     if not (a > 0 and np.isfinite(a)):
         raise InputError(f"a must be a positive number, but it is {a!r}.")

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
+from bmcd.checks import check_count
 from bmcd.errors import InputError
 from bmcd.mallows.checks import alpha_by_cluster
 from bmcd.mallows.distances import check_ranks
@@ -173,11 +174,9 @@ def top_probabilities(
     >>> bool(p[0, 1, 0] > p[0, 2, 0] > p[0, 3, 0])
     True
     """
-    if not isinstance(k, int | np.integer) or isinstance(k, bool) or k < 1:
-        raise InputError(f"k must be a whole number of at least 1, but it is {k!r}.")
     problem = _Problem(clicks, rho, alpha, rank_scale, n_threads)
     out = np.empty((problem.n_users, problem.n_items, problem.n_clusters))
-    next_k = min(int(k), problem.n_items)
+    next_k = min(check_count("k", k), problem.n_items)
 
     def fill(c: int, tables: ClusterTables, users: NDArray[np.int64]) -> None:
         rho_c, part = problem.rho[c], out[:, :, c]

@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 from scipy import sparse
 
-from bmcd.baselines.base import Baseline, Floats, Matrix, check_number
+from bmcd.arrays import Floats
+from bmcd.baselines.base import Baseline, Matrix
+from bmcd.checks import check_number
 from bmcd.clicks.log import Clicks
 
 

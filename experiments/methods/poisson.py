@@ -3,8 +3,8 @@
 # mypy: disable-error-code="no-untyped-def"
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple, Self
+from collections.abc import Iterable
+from typing import Any, NamedTuple
 
 import numba
 import numpy as np
@@ -12,7 +12,9 @@ from numpy.typing import NDArray
 from scipy.special import digamma
 
 import bmcd.compiling  # noqa: F401  (must stand before the first kernel)
-from bmcd.baselines.base import Baseline, Floats, Matrix, check_count, check_number
+from bmcd.arrays import Floats
+from bmcd.baselines.base import Baseline, Matrix
+from bmcd.checks import check_count, check_number
 from bmcd.clicks.log import Clicks
 from bmcd.models.next_k import race_rows
 from bmcd.models.top_k import check_k, clicked_mask
@@ -131,11 +133,12 @@ class PoissonFactorisation(Baseline):
         rates: Floats = people.mean @ self.item_factors_.T
         return rates
 
-    def _values(self, score: Floats, free: NDArray[np.bool_], k: int) -> Floats:
-        """Return the probability of being among the next k, by the race at these rates."""
-        probability = np.zeros_like(score)
-        race_rows(np.log(np.maximum(score, 1e-300)), free, k, probability, np.zeros_like(score))
-        return probability
+    def _best(
+        self, people: Clicks, rows: NDArray[np.int64], allowed: NDArray[np.bool_], k: int, horizon: int
+    ) -> tuple[NDArray[np.int64], Floats]:
+        best, _ = super()._best(people, rows, allowed, k, horizon)
+        probability = self._probabilities_of(people.of_users(rows), horizon)
+        return best, np.take_along_axis(probability, np.maximum(best, 0), axis=1)
 
     def probabilities(self, k: int = 10, users: Iterable[Any] | None = None) -> Floats:
         """Return P(item among the user's next k), users x items in the order of `clicks_`; 0 for clicked items."""
@@ -152,16 +155,12 @@ class PoissonFactorisation(Baseline):
         return law, np.zeros_like(law)
 
     def _probabilities_of(self, people: Clicks, k: int) -> Floats:
+        """Return the probability of being among the next k, by the race at the mean rates."""
         free = ~clicked_mask(people.matrix, np.arange(people.n_users))
-        return self._values(self.scores_for(people), free, k)
-
-    def restore(self, clicks: Clicks, arrays: Mapping[str, NDArray[Any]]) -> Self:
-        """Take what `packed` gave, and the clicks; return self, or raise ValueError if it cannot be right."""
-        shape = (clicks.n_items, self.factors)  # compiled code relies on it
-        for name in self._learned:
-            if name in arrays and not (arrays[name].shape == shape and (arrays[name] > 0).all()):
-                raise ValueError(f"{name} must be {shape[0]} x {shape[1]} positive numbers")
-        return super().restore(clicks, arrays)
+        score = self.scores_for(people)
+        probability = np.zeros_like(score)
+        race_rows(np.log(np.maximum(score, 1e-300)), free, k, probability, np.zeros_like(score))
+        return probability
 
     def _width(self) -> int:
         return max(self._clicked.shape[1], 3 * self.factors)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from bmcd.baselines.base import Floats, Matrix, check_number
-from bmcd.baselines.factors import FactorBaseline, solve_factors
+from bmcd.arrays import Floats
+from bmcd.baselines.als import FactorBaseline, solve_factors
+from bmcd.baselines.base import Matrix
+from bmcd.checks import check_number
 from bmcd.clicks.log import Clicks
 
 # Users or items that are solved for at once: so many numbers in their normal equations.
@@ -19,8 +21,8 @@ class PenalisedMF(FactorBaseline):
     It minimises what `ALS` does, plus penalty times the sum over users j and items i of p[i] (u[j]'v[i])²; p[i] is
     the number of clicks on the item divided by the mean over the items. So a high score costs more for a popular
     item than for a rare one: the larger the penalty, the more items are recommended to anybody, and the fewer
-    recommendations are hits. With a penalty of 0 the loss is that of `ALS`. docs/baselines.md says how this differs
-    from the article, which has ratings.
+    recommendations are hits. With a penalty of 0 the loss is that of `ALS`. The article has
+    ratings, and sums over those that exist; here the sum is over all users and items.
 
     Parameters
     ----------

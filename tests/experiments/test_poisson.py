@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+from experiments.methods import PoissonFactorisation
+from experiments.methods.poisson import ACTIVITY_SHAPE, Factors, start, updated
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
@@ -9,8 +11,6 @@ from scipy.special import digamma, gammaln
 
 import bmcd
 from bmcd import Clicks
-from bmcd.baselines import PoissonFactorisation
-from bmcd.baselines.poisson import ACTIVITY_SHAPE, Factors, start, updated
 from bmcd.models.next_k import race_integral
 from bmcd.testing import example_clicks
 
@@ -153,31 +153,6 @@ def test_it_depends_on_its_seed_alone():
     assert (one.item_factors_ != other.item_factors_).any()
 
 
-def test_a_blend_weighs_its_law_and_is_kept(tmp_path):
-    clicks = example_clicks()
-    model = bmcd.Blend(PoissonFactorisation(2)).fit(clicks)
+def test_a_blend_weighs_its_probabilities():
+    model = bmcd.Blend(PoissonFactorisation(2)).fit(example_clicks())
     assert "log probability" in model.weights_["feature"].tolist()
-    for with_clicks in (True, False):
-        model.save(tmp_path / "poisson.bmcd", clicks=with_clicks)
-        opened = bmcd.load(tmp_path / "poisson.bmcd")
-        assert opened.recommend_for([["i05", "i36"], []], k=3).equals(
-            model.recommend_for([["i05", "i36"], []], k=3)
-        )
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda arrays: {**arrays, "item_factors_": arrays["item_factors_"][:, :1]},
-        lambda arrays: {**arrays, "item_geometric_means_": arrays["item_geometric_means_"][0]},
-        lambda arrays: {**arrays, "item_geometric_means_": -arrays["item_geometric_means_"]},
-        lambda arrays: {"item_factors_": arrays["item_factors_"]},
-    ],
-)
-def test_what_cannot_be_right_is_refused_before_compiled_code_reads_it(change):
-    clicks = example_clicks()
-    fitted = PoissonFactorisation(3, iterations=2).fit(clicks)
-    with pytest.raises(ValueError, match=r"must be|has learned"):
-        PoissonFactorisation(3).restore(clicks, change(fitted.packed()))
-    again = PoissonFactorisation(3).restore(clicks, fitted.packed())
-    assert again.recommend(3).equals(fitted.recommend(3))

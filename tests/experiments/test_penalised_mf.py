@@ -2,13 +2,14 @@
 
 import numpy as np
 import pytest
+from experiments.methods import PenalisedMF, penalised_mf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import optimize
 
 import bmcd
 from bmcd import Clicks
-from bmcd.baselines import ALS, PenalisedMF, penalised_mf
+from bmcd.baselines import ALS
 from bmcd.testing import example_clicks
 
 
@@ -105,14 +106,3 @@ def test_the_penalty_buys_coverage_with_hits():
     coverages, accuracies = ([getattr(each, name) for each in found] for name in ("coverage", "accuracy"))
     assert (np.diff(coverages) > 0.03).all()
     assert accuracies[2] < accuracies[0] - 0.01
-
-
-def test_a_blend_with_it_is_kept_without_its_users(clicks, tmp_path):
-    model = bmcd.Blend(PenalisedMF(2, regularization=2.0, penalty=2.0)).fit(clicks)
-    model.save(tmp_path / "penalised.bmcd", clicks=False)
-    histories = [["i05", "i36"], []]
-    asked = model.recommend_for(histories, k=3)
-    again = bmcd.load(tmp_path / "penalised.bmcd").recommend_for(histories, k=3)
-    assert again["item"].tolist() == asked["item"].tolist()
-    # The scale of scores is stored as means of five neighbouring scores, so that none is that of a single user.
-    assert again["probability"].tolist() == pytest.approx(asked["probability"].tolist(), rel=0.1)
