@@ -177,7 +177,7 @@ class ConfigError(InputError):
     """A config file that cannot be run; the message says what to change.
 
     >>> from pathlib import Path
-    >>> from bmcd.cli.compare_config import read_config
+    >>> from bmcd.cli.compare import read_config
     >>> _ = Path("study.toml").write_text("k = 10")
     >>> read_config("study.toml")
     Traceback (most recent call last):

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from bmcd.cli.compare_config import read_config
+from bmcd.cli.compare import read_config
 
 pytestmark = pytest.mark.slow
 

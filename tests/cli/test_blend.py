@@ -5,7 +5,7 @@ import json
 import pytest
 
 import bmcd
-from bmcd.cli import costs
+from bmcd.cli import fit_checks as costs
 
 pytestmark = pytest.mark.xdist_group("blend")  # the model is fitted once
 
@@ -185,7 +185,7 @@ def test_chains_that_would_take_hours_are_refused_at_once(refused, tmp_path, mod
 
 
 def test_chains_that_do_not_fit_are_refused_even_with_a_time_limit(refused, tmp_path, monkeypatch):
-    monkeypatch.setattr("bmcd.cli.checks.free_memory", lambda: 1e8)
+    monkeypatch.setattr("bmcd.cli.fit_checks.free_memory", lambda: 1e8)
     command = ("fit", "eshop", "-o", tmp_path / "m.bmcd", "--model", "bmcd", "--max-time", 10, "--json")
     assert "only 100.0 MB of memory are free" in refused(*command)
 

@@ -7,7 +7,7 @@ import pytest
 
 import bmcd
 from bmcd.baselines import ItemKNN
-from bmcd.cli.compare_config import read_config, run_config
+from bmcd.cli.compare import read_config, run_config
 from bmcd.errors import ConfigError
 from bmcd.testing import example_clicks
 

@@ -57,24 +57,24 @@ def test_clusters_are_chosen_and_the_choice_is_told(run, folder, tmp_path):
 
 
 def test_a_choice_is_remembered_only_for_the_same_question(folder, tmp_path, monkeypatch):
-    from bmcd.cli.choosing import chosen_clusters
+    from bmcd.cli.fit import _chosen_clusters
 
-    clicks, memory = bmcd.read_clicks(folder / "numbers.csv"), tmp_path / "choice"
+    clicks, kept = bmcd.read_clicks(folder / "numbers.csv"), tmp_path / "m"
     run = {"seed": 1, "n_threads": 1}
-    first = chosen_clusters(clicks, range(2, 3), memory, "linear", run)
+    first = _chosen_clusters(clicks, range(2, 3), kept, "linear", run)
 
     def not_again(*arguments, **options):
         raise RuntimeError("asked again")
 
     monkeypatch.setattr("bmcd.models.choose_clusters.choose_n_clusters", not_again)
-    assert str(chosen_clusters(clicks, range(2, 3), memory, "linear", run)) == str(first)
-    for other in ((clicks, range(2, 4), memory, "linear", run), (clicks, range(2, 3), memory, "log", run)):
+    assert str(_chosen_clusters(clicks, range(2, 3), kept, "linear", run)) == str(first)
+    for other in ((clicks, range(2, 4), kept, "linear", run), (clicks, range(2, 3), kept, "log", run)):
         with pytest.raises(RuntimeError, match="asked again"):
-            chosen_clusters(*other)
+            _chosen_clusters(*other)
     for junk in ("", "[]", '{"of": 1}', "\x00", "[" * 5000):
-        memory.write_text(junk)
+        (tmp_path / "m.choice").write_text(junk)
         with pytest.raises(RuntimeError, match="asked again"):
-            chosen_clusters(clicks, range(2, 3), memory, "linear", run)
+            _chosen_clusters(clicks, range(2, 3), kept, "linear", run)
 
 
 def test_bundled_data_by_name(run, tmp_path, tiny):

@@ -10,11 +10,12 @@ import pyarrow as pa
 import pytest
 
 from bmcd.cli import output
-from bmcd.cli.ids import ids_in, ids_of_file
-from bmcd.cli.output import check_output, plain, write_frame
+from bmcd.cli.options import ids_in, ids_of_file
+from bmcd.cli.output import check_output, write_frame
 from bmcd.clicks.ids import objects, texts_of
 from bmcd.errors import ClicksError, OutputError
 from bmcd.files import write_json
+from bmcd.text import plain
 
 ROWS = {"user": ["a\x1b", "b,c"], "rank": [1, 2], "mcse": [0.25, float("nan")]}
 

@@ -52,7 +52,7 @@ def test_a_stopped_fit_run_again_gives_the_same_model(start, run, folder, tmp_pa
     line = next(line for line in err.splitlines() if line.startswith("bmcd: stopped by Ctrl-C"))
     assert "No model was written yet" in line
     command = " ".join(map(str, fit_arguments(folder, path)))
-    assert line.endswith(f"To go on, run again: bmcd {command}")
+    assert line.endswith(f"To resume, run again: bmcd {command}")
     assert "Traceback" not in err
     assert checkpoint.exists()
     assert not path.exists()
@@ -151,7 +151,7 @@ def test_ctrl_c_while_the_model_is_written_comes_too_late(folder, tmp_path, run)
     code = AT_A_MOMENT.format(name="pack_mixture", before=True)
     found = interrupted_at(code, late(folder, path))
     assert found.returncode == 0, found.stderr
-    assert f"bmcd: Ctrl-C came while the model was written: it is whole, in {path}." in found.stderr
+    assert f"bmcd: Ctrl-C came while the model was written: it is complete, in {path}." in found.stderr
     assert [file.name for file in tmp_path.iterdir()] == ["m.bmcd"]
     (tmp_path / "other").mkdir()
     assert run(*late(folder, tmp_path / "other" / "m.bmcd")).code == 0
@@ -165,7 +165,7 @@ def test_ctrl_c_before_the_model_is_written_writes_nothing(folder, tmp_path, run
     found = interrupted_at(code, late(folder, path))
     assert found.returncode == 130, found.stderr
     assert "No model was written yet" in found.stderr
-    assert "To go on, run again" in found.stderr
+    assert "To resume, run again" in found.stderr
     assert not path.exists()
     assert (tmp_path / "m.bmcd.checkpoint").exists()
     assert run(*late(folder, path)).code == 0

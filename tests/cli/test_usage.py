@@ -1,12 +1,13 @@
 import subprocess
 import sys
 from pathlib import Path
+from typing import get_args, get_type_hints
 
 import pytest
 
 import bmcd
 from bmcd.cli import app, errors
-from bmcd.cli.names import Distance, RankScale, SamplerName, Start
+from bmcd.cli.fit import STARTS, fit
 
 BMCD = ("--model", "bmcd")
 COMMANDS = [command.callback.__name__ for command in app.registered_commands]
@@ -85,16 +86,23 @@ def test_bad_usage_is_exit_code_2_and_writes_nothing(run, arguments, said, tmp_p
 
 
 def test_options_offer_what_the_library_has():
-    from bmcd.inference.bmcd.initial import STARTS
+    from bmcd import baselines
+    from bmcd.cli.fit_checks import MEMBERS
+    from bmcd.inference.bmcd import initial
     from bmcd.inference.posterior import SAMPLERS
     from bmcd.mallows import DISTANCES
     from bmcd.mallows.rank_scale import scale_values
 
-    assert {d.value for d in Distance} == set(DISTANCES)
-    assert {s.value for s in SamplerName} == set(SAMPLERS)
-    assert {s.value for s in Start} == set(STARTS)
-    for scale in RankScale:
-        assert len(scale_values(5, scale.value)) == 5
+    def offered(name):
+        (choices, *_) = get_args(get_type_hints(fit, include_extras=True)[name])
+        return set(get_args(get_args(choices)[0]))
+
+    assert offered("distance") == set(DISTANCES)
+    assert offered("sampler") == set(SAMPLERS)
+    assert set(STARTS) == set(initial.STARTS)
+    assert {"Tastes", "BMCD", *baselines.__all__} - {"Baseline"} == set(MEMBERS)
+    for scale in offered("rank_scale"):
+        assert len(scale_values(5, scale)) == 5
 
 
 def test_a_bug_shows_its_traceback(run, monkeypatch, tmp_path):

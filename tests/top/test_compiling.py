@@ -17,7 +17,7 @@ from bmcd.compiling import forget_stale_kernels
 NOBODY = 65534
 # What needs Python's own library is imported first: the folder it lies in may be root's alone. No kernel is.
 BECOME_NOBODY = f"""
-import concurrent.futures.thread, json, os, sys, tempfile, numba, pandas, scipy.stats, bmcd.cli.checks
+import concurrent.futures.thread, json, os, sys, tempfile, numba, pandas, scipy.stats, bmcd.cli.doctor
 os.setgroups([])
 os.setgid({NOBODY})
 os.setuid({NOBODY})
@@ -27,9 +27,9 @@ if sys.argv[1:] == ["no temporary files"]:
     tempfile.tempdir = "/nonexistent"
 assert "bmcd.compiling" not in sys.modules
 value = bmcd.mallows.kendall([1, 2, 3], [3, 1, 2])
-from bmcd.cli.checks import _compiled
+from bmcd.cli.doctor import check_compiled
 from bmcd.compiling import CACHE
-print(json.dumps([int(value), CACHE.kind, str(CACHE.folder), *_compiled()]))
+print(json.dumps([int(value), CACHE.kind, str(CACHE.folder), *check_compiled()]))
 """
 
 
@@ -115,7 +115,7 @@ def test_no_folder_at_all(folder):
 
 
 @pytest.mark.root
-def test_kernels_compiled_in_advance_are_used_from_a_folder_that_cannot_be_written(folder, tmp_path):
+def test_kernelscheck_compiled_in_advance_are_used_from_a_folder_that_cannot_be_written(folder, tmp_path):
     given = tmp_path / "given"
     given.mkdir()
     code = "import bmcd; bmcd.mallows.kendall([1, 2, 3], [3, 1, 2])"
@@ -217,7 +217,7 @@ def test_kernels_older_than_their_sources_are_forgotten(tmp_path):
 
 
 @pytest.mark.deep  # two minutes of compiling
-def test_kernels_compiled_just_now_and_those_read_from_disk_give_the_same_bytes(tmp_path):
+def test_kernelscheck_compiled_just_now_and_those_read_from_disk_give_the_same_bytes(tmp_path):
     """Sums that may be reordered are reordered otherwise where they are compiled into their callers."""
     code = """
 import hashlib, warnings, bmcd

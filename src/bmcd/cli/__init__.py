@@ -1,6 +1,6 @@
-"""The command line: `bmcd`, one module a command. It knows everything else, and nothing knows it.
+"""The command line, `bmcd`. May import any other package; no package imports it.
 
-Nothing heavy is imported before a command runs, so that `bmcd --help` answers at once.
+Heavy packages are imported when a command runs, so that `bmcd --help` is fast.
 """
 
 from __future__ import annotations
@@ -11,21 +11,19 @@ import typer
 
 from bmcd import __version__
 from bmcd.cli.backtest import backtest
-from bmcd.cli.card import card
 from bmcd.cli.clusters import clusters
 from bmcd.cli.compare import compare
 from bmcd.cli.demo import demo
 from bmcd.cli.doctor import doctor
 from bmcd.cli.errors import Commands
 from bmcd.cli.evaluate import evaluate
-from bmcd.cli.explain import explain
+from bmcd.cli.explain import explain, similar
 from bmcd.cli.fit import fit
-from bmcd.cli.quiet import with_quiet
+from bmcd.cli.options import as_command
 from bmcd.cli.recommend import recommend
 from bmcd.cli.replay import replay
-from bmcd.cli.report import report
+from bmcd.cli.report import card, report
 from bmcd.cli.serve import serve
-from bmcd.cli.similar import similar
 from bmcd.cli.simulate import simulate
 from bmcd.cli.split import split
 from bmcd.cli.update import update
@@ -48,7 +46,7 @@ def _version(wanted: bool) -> None:
 @app.callback()
 def main(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Say the version and exit.")
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
     ] = False,
 ) -> None:
     """Diverse recommendations from click logs, each with a calibrated probability."""
@@ -73,4 +71,4 @@ for command, example in (
     (replay, "bmcd replay clicks.parquet --speed 60"),
     (doctor, "bmcd doctor"),
 ):
-    app.command(epilog=f"Example: {example}")(with_quiet(command))
+    app.command(epilog=f"Example: {example}")(as_command(command))

@@ -2,54 +2,54 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
-from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
-from bmcd.cli.log_files import USUAL, AtLeast, Layout, MostClicked, TextIds, bundled, narrowed, with_layout
-from bmcd.cli.options import Horizon
-from bmcd.cli.output import TABLES, check_output, plain, print_json, say, write_frame
+from bmcd.cli.options import (
+    USUAL,
+    AsJson,
+    AtLeast,
+    Horizon,
+    K,
+    Layout,
+    Log,
+    MostClicked,
+    Seed,
+    TableFile,
+    TextIds,
+    Threads,
+    option,
+    read_log,
+)
+from bmcd.cli.output import TABLES, check_output, print_json, say, write_frame
+from bmcd.text import plain
 
 
-class At(StrEnum):
-    """When users are asked for."""
-
-    moment = "moment"
-    cut = "cut"
-
-
-@with_layout
 def backtest(
-    clicks: Annotated[
-        str, typer.Argument(metavar="CLICKS", help="A csv, tsv or parquet file, also .gz; or bundled data: eshop.")
-    ],
+    clicks: Log,
     model: Annotated[
-        list[str] | None,
-        typer.Option(help="Blend (the default), Tastes, BMCD or a baseline such as Popularity; may be repeated."),
+        list[str] | None, option("Blend (default), Tastes, BMCD or a baseline such as Popularity; may be repeated.")
     ] = None,
-    cuts: Annotated[int, typer.Option(min=1, help="The number of past times at which models are fitted.")] = 5,
+    cuts: Annotated[int, option("The number of past times at which models are fitted.", min=1)] = 5,
     window: Annotated[
-        str | None,
-        typer.Option(help="How long each fit is in use, such as 1h. By default 1d, if the clicks have times."),
+        str | None, option("How long each fit is in use, such as 1h. Default: 1d, if the clicks have times.")
     ] = None,
-    k: Annotated[int, typer.Option("-k", min=1, help="The number of items for each user.")] = 10,
+    k: K = 10,
     horizon: Horizon = None,
     at: Annotated[
-        At, typer.Option(help="moment: ask at a random moment of each user; cut: at the cut (nightly lists).")
-    ] = At.moment,
-    repeats: Annotated[bool, typer.Option("--repeats", help="Count repeated clicks as next clicks.")] = False,
-    seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same result.")] = 0,
-    threads: Annotated[int | None, typer.Option(min=1, help="By default one for each core.")] = None,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Write the table to a .csv, .parquet or .json file.")
-    ] = None,
+        Literal["moment", "cut"],
+        option("moment: ask at a random moment of each user; cut: at the cut (nightly lists)."),
+    ] = "moment",
+    repeats: Annotated[bool, option("Count repeated clicks as next clicks.", "--repeats")] = False,
+    seed: Seed = 0,
+    threads: Threads = None,
+    output: TableFile = None,
     layout: Layout = USUAL,
     text_ids: TextIds = False,
     most_clicked: MostClicked = None,
     at_least: AtLeast = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Fit models at several past times, and compare predictions with the clicks that followed.
 
@@ -60,13 +60,8 @@ def backtest(
     import bmcd
 
     models = _models(model or ["Blend"], repeats)
-    data = bundled(clicks)
-    if data is None:
-        data = layout.read(clicks, text_ids=text_ids)
-    data = narrowed(data, most_clicked, at_least)
-    found = bmcd.backtest(
-        models, data, cuts, window, k, horizon, at.value, seed, repeats=repeats, n_threads=threads
-    )
+    data = read_log(clicks, layout, most_clicked, at_least, text_ids=text_ids)
+    found = bmcd.backtest(models, data, cuts, window, k, horizon, at, seed, repeats=repeats, n_threads=threads)
     if target is not None:
         write_frame(found.to_frame(), target)
     if as_json:

@@ -1,4 +1,4 @@
-"""`bmcd clusters`: what each cluster of users is like, by the titles of its items."""
+"""`bmcd clusters`: the clusters of users, by the titles of their items."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bmcd.cli.output import TABLES, RawCells, check_output, console, open_table, plain, print_json, say, write_frame
+from bmcd.cli.options import AsJson, ModelFile, Output, RawCells, option
+from bmcd.cli.output import TABLES, check_output, console, open_table, print_json, say, write_frame
 from bmcd.progress import counting
+from bmcd.text import plain
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -22,25 +24,21 @@ CHUNK = 5_000
 
 
 def clusters(
-    model: Annotated[Path, typer.Argument(help="A model file, written by bmcd fit.")],
-    top: Annotated[int, typer.Option(min=1, max=10, help="How many items of each consensus to print.")] = 5,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Write a .csv, .parquet or .json file instead.")
-    ] = None,
+    model: ModelFile,
+    top: Annotated[int, option("The number of items of each consensus to print.", min=1, max=10)] = 5,
+    output: Output = None,
     users: Annotated[
-        Path | None,
-        typer.Option(help="Write which cluster each user belongs to, with probabilities: .csv, .parquet or .json"),
+        Path | None, option("Write each user's cluster and probabilities to a .csv, .parquet or .json file.")
     ] = None,
     name: Annotated[
-        list[str] | None,
-        typer.Option(help="Call a cluster by a name, such as 1=skirts, and keep that in the model file; repeat."),
+        list[str] | None, option("Name a cluster, such as 1=skirts, and store it in the model; may be repeated.")
     ] = None,
     raw: RawCells = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    as_json: AsJson = False,
 ) -> None:
-    """Show the clusters, the largest first: how many users, the best items, and what sets them apart.
+    """Show the clusters, the largest first: the number of users, the best items, and the most distinctive ones.
 
-    A name in parentheses is a suggestion; --name gives one that the model keeps.
+    A name in parentheses is a suggestion; --name stores another in the model.
     """
     names = dict(_number_and_name(text) for text in name or ())
     target = None if output is None else check_output(output, TABLES, [model])
@@ -66,12 +64,12 @@ def clusters(
         say(f"{n_users:,} users and their clusters: {users}")
     if target is None and of_users is None:
         console().print(cluster_table(found, top))
-        say("alpha: how closely users follow the consensus; 0: not at all")
-        say("agree: do the chains agree on the consensus? 0%: no more than by chance")
+        say("alpha: how closely users follow the consensus (0: not at all)")
+        say("agree: agreement of the chains on the consensus (0%: no more than by chance)")
 
 
 def write_memberships(fitted: Model, path: Path, *, raw: bool = False) -> int:
-    """Write a row for each user: the likeliest cluster, its name and probability, then those of all clusters."""
+    """Write one row per user: the likeliest cluster, its name and probability, then those of all clusters."""
     import narwhals as nw
     import numpy as np
 
@@ -100,7 +98,7 @@ def _number_and_name(text: str) -> tuple[int, str]:
 
 
 def cluster_table(found: ClusterSummaries, top: int) -> Table:
-    """One row for each cluster."""
+    """Return a table with one row per cluster."""
     from rich.table import Table
     from rich.text import Text
 

@@ -1,40 +1,240 @@
-"""`bmcd doctor`: is everything here that bmcd needs, and does it compute what it should?"""
+"""`bmcd doctor`: check the installation, and that it computes what it should."""
 
 from __future__ import annotations
 
+import importlib.metadata
+import os
+import platform
+import shutil
+import sys
+import time
+import warnings
+from collections.abc import Callable
+from itertools import permutations
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal, NamedTuple
 
 import typer
 
-from bmcd.cli.output import console, plain, print_json, say
+from bmcd.cli.fit import described
+from bmcd.cli.fit_checks import free_memory
+from bmcd.cli.options import AsJson
+from bmcd.cli.output import bytes_in_words, console, file_size, print_json, say
+from bmcd.errors import FitWarning, StoreError
+from bmcd.text import plain
+
+NEEDED = (
+    "narwhals", "numba", "numpy", "pandas", "pyarrow", "rich", "safetensors", "scipy", "threadpoolctl", "typer",
+)  # fmt: skip
+EXTRA = {
+    "matplotlib": "figures and the report",
+    "arviz-base": "to_arviz",
+    "polars": "polars frames",
+    "implicit": "ALS",
+    "pyspark": "SparkALS",
+    "ortools": "rerank",
+    "fastapi": "serve",
+}
+LITTLE = 500e6  # bytes of memory or disk with which even the bundled data are tight
+WRONG = "Results may be wrong: clear the numba cache (below) and try again."
+STYLES = {"good": "green", "note": "yellow", "broken": "bold red"}
+
+
+State = Literal["good", "note", "broken"]
+Result = tuple[State, str] | tuple[State, str, str]
+
+
+class Check(NamedTuple):
+    """What one check found."""
+
+    name: str
+    state: State
+    text: str
+    advice: str = ""
 
 
 def doctor(
     model: Annotated[Path | None, typer.Argument(help="Inspect this model file as well.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    as_json: AsJson = False,
 ) -> None:
-    """Check versions, cores, memory, disk and compiled code, and fit something tiny whose answer is known.
+    """Check versions, cores, memory, disk and compiled code, and fit a tiny model with a known answer.
 
-    Says what is wrong and what to do. The exit code is 0 only if nothing is broken.
+    Each problem comes with a remedy. The exit code is 0 only if nothing is broken.
     """
-    from bmcd.cli.checks import all_checks
+    from rich.table import Table
+    from rich.text import Text
 
-    found = list(all_checks(model))
+    found = []
+    for name, check in (CHECKS | ({} if model is None else {"model": lambda: check_model(model)})).items():
+        try:
+            found.append(Check(name, *check()))
+        except Exception as error:  # this is the finding of the check
+            said = f"{type(error).__name__}: {error}"
+            found.append(Check(name, "broken", said, "Reinstall: pip install -U bmcd"))
     broken = [check for check in found if check.state == "broken"]
     if as_json:
         print_json({"healthy": not broken, "checks": [check._asdict() for check in found]})
     else:
-        from rich.table import Table
-        from rich.text import Text
-
         table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
-        styles = {"good": "green", "note": "yellow", "broken": "bold red"}
-        for check in found:
-            said = plain(check.text) + (f" {plain(check.advice)}" if check.advice else "")
-            table.add_row(Text(check.state, style=styles[check.state]), Text(plain(check.name)), Text(said))
+        for one in found:
+            line = Text(plain(f"{one.text} {one.advice}".strip()))
+            table.add_row(Text(one.state, style=STYLES[one.state]), Text(one.name), line)
         console().print(table)
-        verdict = "Everything works." if not broken else f"{len(broken)} of {len(found)} checks say: broken."
+        verdict = f"{len(broken)} of {len(found)} checks failed." if broken else "Everything works."
         say(f"\n{verdict}", style="bold")
     if broken:
         raise typer.Exit(1)
+
+
+def check_python() -> Result:
+    """Versions of Python and bmcd."""
+    from bmcd import __version__
+
+    return "good", f"{platform.python_version()} ({platform.system()} {platform.machine()}); bmcd {__version__}."
+
+
+def check_packages() -> Result:
+    """Versions of the packages that are needed."""
+    versions = {name: _version(name) for name in NEEDED}
+    if missing := " ".join(name for name, version in versions.items() if not version):
+        return "broken", f"missing: {missing.replace(' ', ', ')}.", f"Get them: pip install {missing}"
+    return "good", ", ".join(f"{name} {version}" for name, version in versions.items()) + "."
+
+
+def check_extras() -> Result:
+    """Versions of the packages of the extras."""
+    found = {name: _version(name) or f"is not installed ({use}; optional)" for name, use in EXTRA.items()}
+    return "good", ", ".join(f"{name} {text}" for name, text in found.items()) + "."
+
+
+def check_cores() -> Result:
+    """Cores, threads and load."""
+    import numba
+
+    from bmcd.threads import n_cores
+
+    text = f"{n_cores()} of {os.cpu_count()} may be used; numba has {numba.get_num_threads()} threads"
+    if hasattr(os, "getloadavg") and (load := os.getloadavg()[0]) > 1.5 * n_cores():
+        return "note", f"{text}; the load is {load:.1f}.", "Other programs use the cores, so fits take longer."
+    return "good", f"{text}."
+
+
+def check_memory() -> Result:
+    """Free memory."""
+    if (free := free_memory()) is None:
+        return "note", "this system does not report free memory."
+    return _at_least(free, f"{bytes_in_words(free)} free.", "Close other programs.")
+
+
+def check_disk() -> Result:
+    """Free space in the current folder."""
+    folder = Path.cwd()
+    free = shutil.disk_usage(folder).free
+    text = f"{bytes_in_words(free)} free in {folder}"
+    if not os.access(folder, os.W_OK):
+        return "note", f"{text}, which is read-only.", "Give -o a path in another folder."
+    return _at_least(free, f"{text}.", "Free some space.")
+
+
+def check_log_z() -> Result:
+    """The footrule's log Z of 6 items against the sum over all 720 rankings."""
+    import numpy as np
+
+    from bmcd import mallows
+
+    n, alpha = 6, 2.5
+    distances = np.abs(np.array(list(permutations(range(n)))) - np.arange(n)).sum(axis=1)
+    expected = float(np.log(np.exp(-alpha / n * distances).sum()))
+    error = abs(float(mallows.log_partition(n, alpha)) - expected)
+    if not error < 1e-9:
+        return "broken", f"is {error:g} off the sum over all rankings.", WRONG
+    return "good", f"exact, against the sum over all {len(distances)} rankings of {n} items."
+
+
+def check_tiny_fit() -> Result:
+    """A fit of 60 users, whose probabilities must sum to k."""
+    import numpy as np
+
+    import bmcd
+
+    clicks = bmcd.simulate(60, 12, consensuses=2, alpha=6.0, mean_clicks=3.0, seed=1).clicks
+    began, k = time.monotonic(), 3
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FitWarning)  # it is too short to converge
+        model = bmcd.BMCD(2).fit(clicks, draws=5, warmup=5, chains=2, seed=1, progress=False)
+    probability, clicked = model.probabilities(k, progress=False), clicks.matrix.toarray()
+    error = float(np.abs(probability.sum(axis=1) - np.minimum(k, (~clicked).sum(axis=1))).max())
+    if not error < 1e-6 or probability[clicked].any() or not ((probability >= 0) & (probability <= 1 + 1e-9)).all():
+        return "broken", f"the probabilities of a user sum to {k} with an error of {error:g}.", WRONG
+    seconds = time.monotonic() - began
+    return "good", f"60 users x 12 items in {seconds:.1f} s; the probabilities of each user sum to {k}."
+
+
+def check_compiled() -> Result:
+    """Where compiled code is kept, and how much of what has run came from there."""
+    from bmcd.compiling import ADVICE, CACHE, user_folder
+
+    modules = [module for name, module in list(sys.modules.items()) if name.startswith("bmcd.")]
+    kernels = {  # by identity: one that is imported by name is in several modules
+        id(value): value.stats
+        for module in modules
+        for value in vars(module).values()
+        if hasattr(value, "py_func") and getattr(value, "signatures", None)
+    }.values()
+    n_loaded, n_compiled = (
+        sum(sum(getattr(stats, name).values()) for stats in kernels) for name in ("cache_hits", "cache_misses")
+    )
+    text = f"{n_loaded} kernels were loaded from disk, {n_compiled} compiled just now"
+    if CACHE.kind == "none":
+        return "note", f"{text}; no folder is writable, so every start compiles again.", ADVICE
+    folders = sorted({str(stats.cache_path) for stats in kernels if stats.cache_path})
+    text += f"; kept in {', '.join(folders) or CACHE.folder or user_folder()}"
+    if CACHE.kind == "temporary":
+        why = "a temporary folder, since this user can write neither beside the sources nor in a cache folder"
+        return "note", f"{text}: {why}.", ADVICE
+    return "good", f"{text}."
+
+
+def check_model(path: Path) -> Result:
+    """A model file: content, version, verdict."""
+    from bmcd.models.persistence import load_model, sampled_models
+
+    try:
+        model = load_model(path)
+    except StoreError as error:
+        return "broken", str(error), "Get the file again, or fit again."
+    clicks, draws = model.clicks_, [part.draws_ for part in sampled_models(model).values()]
+    details = "".join(f", {one.problem.options['distance']}, seed {one.seed}" for one in draws[:1])
+    versions = "".join(f", written by bmcd {version}" for version in sorted({one.version for one in draws}))
+    as_of = getattr(model, "as_of_", None)
+    details += "" if as_of is None else f", as of {as_of}"
+    users = f"{clicks.n_users:,} users" if clicks.n_users else "no users (saved with --no-clicks)"
+    text = (
+        f"{path} ({file_size(path)}){versions}: {type(model).__name__}, {described(model)}{details}; knows {users} "
+        f"and {clicks.n_items:,} items{'' if clicks.titles is None else ' with titles'}. {model.verdict_.text}"
+    )
+    return "good" if model.converged_ else "note", text
+
+
+CHECKS: dict[str, Callable[[], Result]] = {
+    "python": check_python,
+    "packages": check_packages,
+    "extras": check_extras,
+    "cores": check_cores,
+    "memory": check_memory,
+    "disk": check_disk,
+    "log Z": check_log_z,
+    "tiny fit": check_tiny_fit,
+    "compiled": check_compiled,  # after the fit, which has loaded or compiled what there is
+}
+
+
+def _version(package: str) -> str:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return ""
+
+
+def _at_least(free: float, text: str, advice: str) -> Result:
+    return ("note", text, advice) if free < LITTLE else ("good", text)

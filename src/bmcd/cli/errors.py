@@ -1,12 +1,14 @@
-"""What happens when something goes wrong: one line for bad data, a traceback for a bug, and never half a file."""
+"""What a command does about errors and signals: one line for bad data, a traceback for a bug, never half a file."""
 
 from __future__ import annotations
 
 import os
 import re
+import signal
 import sys
+import threading
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, TextIO
@@ -144,3 +146,17 @@ def _forget_output() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except OSError:  # standard output is no file, as in tests
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115 (lasts as long as the process)
+
+
+@contextmanager
+def held_back(number: int = signal.SIGINT) -> Iterator[Callable[[], bool]]:
+    """Delay Ctrl-C or another signal until the block is done; the function returned tells whether it came."""
+    came = threading.Event()
+    if threading.current_thread() is not threading.main_thread():  # which alone hears signals
+        yield came.is_set
+        return
+    before = signal.signal(number, lambda *_: came.set())
+    try:
+        yield came.is_set
+    finally:
+        signal.signal(number, before)

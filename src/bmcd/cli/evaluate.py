@@ -1,4 +1,4 @@
-"""`bmcd evaluate`: how good a model's recommendations are on clicks it has not seen, and which cut-off to use."""
+"""`bmcd evaluate`: accuracy, diversity and calibration of a model on test clicks, and which cut-off to use."""
 
 from __future__ import annotations
 
@@ -7,45 +7,45 @@ from typing import Annotated, Any
 
 import typer
 
-from bmcd.cli.ids import as_known
-from bmcd.cli.log_files import (
+from bmcd.cli.options import (
     USUAL,
+    AsJson,
+    Horizon,
     IgnoreUnknown,
+    K,
     Layout,
-    with_layout,
+    ModelFile,
+    TableFile,
+    Threads,
+    as_known,
+    option,
 )
-from bmcd.cli.options import Horizon
-from bmcd.cli.output import TABLES, check_output, console, print_json, say, write_frame
+from bmcd.cli.output import TABLES, check_output, print_json, print_table, say, write_frame
 from bmcd.errors import InputError
 
 
-@with_layout
 def evaluate(
-    model: Annotated[Path, typer.Argument(help="A model file, written by bmcd fit.")],
-    test: Annotated[Path, typer.Argument(help="Clicks it has not seen (csv, tsv, parquet), of the same users.")],
-    k: Annotated[int, typer.Option("-k", min=1, help="How many items for each user.")] = 10,
+    model: ModelFile,
+    test: Annotated[Path, typer.Argument(help="Test clicks (csv, tsv, parquet) of the users of the model.")],
+    k: K = 10,
     horizon: Horizon = None,
     popular: Annotated[
-        int | None, typer.Option(min=0, help="How many items are popular, not rare; by default a fifth.")
+        int | None, option("The number of items that count as popular. Default: a fifth.", min=0)
     ] = None,
     hit_rate: Annotated[
-        float | None,
-        typer.Option(min=0.0, max=1.0, help="Find the cut-off with which at least this share are hits."),
+        float | None, option("Find the cut-off with which at least this share are hits.", min=0.0, max=1.0)
     ] = None,
     confidence: Annotated[
-        float,
-        typer.Option(min=0.0, max=0.9999, help="How sure that must be for other users; 0: only for these."),
+        float, option("Confidence of that cut-off for other users; 0: only for these.", min=0.0, max=0.9999)
     ] = 0.95,
     finite_sample: Annotated[
-        bool, typer.Option("--finite-sample", help="Of --hit-rate: use a bound that holds for any number of users.")
+        bool, option("For --hit-rate: a bound that holds for any number of users.", "--finite-sample")
     ] = False,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Write the measures to a .csv, .parquet or .json file.")
-    ] = None,
-    threads: Annotated[int | None, typer.Option(min=1, help="By default one for each core.")] = None,
+    output: TableFile = None,
+    threads: Threads = None,
     layout: Layout = USUAL,
     ignore_unknown: IgnoreUnknown = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Measure accuracy, diversity and calibration on held-out clicks, with 95 % intervals over users.
 
@@ -57,8 +57,8 @@ def evaluate(
 
     fitted = load_model(model)
     if fitted.clicks_.n_users == 0:
-        raise InputError("this model was saved without users (--no-clicks), so there is nobody to evaluate.")
-    truth = as_known(layout.read_aloud(test), fitted.clicks_, ignore_unknown)
+        raise InputError("this model was saved without users (--no-clicks), so there are no users to evaluate.")
+    truth = as_known(layout.read(test, notes=True), fitted.clicks_, ignore_unknown)
     recommended = fitted.recommend(k, horizon=horizon, n_threads=threads)
     found = bmcd.evaluate(recommended, fitted.clicks_, truth, horizon=horizon, k=k, n_popular=popular)
     cutoff = None
@@ -86,26 +86,20 @@ def evaluate(
 
 
 def _print(found: Any, table: Any) -> None:
-    from rich.table import Table
-
     say(
         f"{found.n_hits:,} hits in {found.n_recommendations:,} recommendations to {found.n_users_with_list:,} "
         f"users (k = {found.k}): {found.accuracy:.1%}. The mean probability given was "
-        f"{found.calibration.mean_probability:.1%}; docs/probabilities.md says why the two may differ."
+        f"{found.calibration.mean_probability:.1%}; docs/probabilities.md explains why the two may differ."
     )
     for text in found.about_the_test():
         say(f"{text[:1].upper()}{text[1:]}.")
-    measures = Table()
-    for name in ("measure", "value", "95 % interval"):
-        measures.add_column(name, justify="left" if name == "measure" else "right")
-    for name, value, low, high in table.itertuples(index=False):
-        measures.add_row(
-            name.replace("_", " "), f"{value:.4f}", "" if low != low or low is None else f"{low:.4f} to {high:.4f}"
-        )
-    console().print(measures)
-    cutoffs = Table(title="What a cut-off would do", title_justify="left")
-    for name in ("min. probability", "recommendations", "share kept", "hits"):
-        cutoffs.add_column(name, justify="right")
-    for row in found.calibration.cutoff_table().itertuples(index=False):
-        cutoffs.add_row(f"{row.cutoff:.2f}", f"{row.n:,}", f"{row.share:.1%}", f"{row.accuracy:.1%}")
-    console().print(cutoffs)
+    rows = [
+        (name.replace("_", " "), f"{value:.4f}", "" if low != low or low is None else f"{low:.4f} to {high:.4f}")
+        for name, value, low, high in table.itertuples(index=False)
+    ]
+    print_table(("measure", "value", "95 % interval"), rows, left=("measure",))
+    cutoffs = found.calibration.cutoff_table().itertuples(index=False)
+    table_rows = [(f"{row.cutoff:.2f}", f"{row.n:,}", f"{row.share:.1%}", f"{row.accuracy:.1%}") for row in cutoffs]
+    print_table(
+        ("min. probability", "recommendations", "share kept", "hits"), table_rows, title="Effect of a cut-off"
+    )

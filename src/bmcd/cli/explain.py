@@ -1,32 +1,29 @@
-"""`bmcd explain`: why an item has the probability it has."""
+"""`bmcd explain` and `bmcd similar`: reasons for a probability, and items that go with an item."""
 
 from __future__ import annotations
 
 from dataclasses import asdict
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from bmcd.cli.ids import ids_in, own_ids
-from bmcd.cli.options import Horizon
-from bmcd.cli.output import print_json, say
+from bmcd.cli.options import AsJson, Horizon, K, ModelFile, Never, Only, filters, ids_in, option, own_ids
+from bmcd.cli.output import print_json, print_table, rows_of, say
+from bmcd.cli.recommend import wanted_users
+
+Item = Annotated[str, typer.Argument(help="The item's id.")]
 
 
 def explain(
-    model: Annotated[Path, typer.Argument(help="A model file, written by bmcd fit.")],
+    model: ModelFile,
     user: Annotated[str, typer.Argument(help="The user's id; with --history any name.")],
-    item: Annotated[str, typer.Argument(help="The item's id.")],
-    k: Annotated[int, typer.Option("-k", min=1, help="The probability of being among the next k.")] = 10,
+    item: Item,
+    k: K = 10,
     horizon: Horizon = None,
-    history: Annotated[
-        str | None,
-        typer.Option(help="Someone the model has not seen: the items they clicked, such as A13,A16; may be ''."),
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    history: Annotated[str | None, option("The clicks of a new user, such as A13,A16; may be ''.")] = None,
+    as_json: AsJson = False,
 ) -> None:
     """Explain a probability: reasons and members of a blend, or the contribution of each cluster or taste."""
-    from bmcd.cli.recommend import wanted_users
     from bmcd.models.persistence import load_model
 
     fitted = load_model(model)
@@ -42,3 +39,41 @@ def explain(
         print_json({"model": model, **asdict(found)})
     else:
         say(found)
+
+
+def similar(
+    model: ModelFile,
+    item: Item,
+    k: K = 10,
+    only: Only = None,
+    never: Never = None,
+    as_json: AsJson = False,
+) -> None:
+    """List the items that are clicked next after this one, by how much it raises their probability."""
+    from bmcd.models.persistence import load_model
+
+    fitted = load_model(model)
+    clicks = fitted.clicks_
+    (own,) = own_ids([item], clicks.items, "item", "Similar items are known of items of the model.")
+    wanted = (filters(given, f"--{name}", clicks.items_table) for name, given in (("only", only), ("never", never)))
+    allowed, refused = wanted
+    rows = rows_of(fitted.similar(own, k, only=allowed, never=refused))
+    if as_json:
+        print_json({"model": model, "item": own, "k": k, "similar": rows})
+        return
+    if not rows:
+        say("No item is more probable after a click on this one.")
+        return
+    say(f"After a click on {clicks.title_of(int(clicks.columns_of([own])[0]))}, the next click:")
+    titled = ["title"] if "title" in rows[0] else []
+    cells = [
+        (
+            row["rank"],
+            row["item"],
+            *(row[name] for name in titled),
+            f"{row['probability']:.1%}",
+            f"{row['lift']:.1f}x",
+        )
+        for row in rows
+    ]
+    print_table(["", "item", *titled, "probability", "lift"], cells, left=("item", "title"))

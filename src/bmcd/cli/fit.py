@@ -1,4 +1,4 @@
-"""`bmcd fit`: from clicks to a model file; stopped and run again, it goes on."""
+"""`bmcd fit`: from clicks to a model file; if stopped and run again, it resumes."""
 
 from __future__ import annotations
 
@@ -6,222 +6,144 @@ import shlex
 import sys
 import time
 import warnings
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
 
 import typer
 
-from bmcd.cli.blends import check_options, check_parts, make_blend, parsed_parts
-from bmcd.cli.choosing import chosen_clusters, parsed_clusters, parsed_max_users, parsed_tastes, told
-from bmcd.cli.costs import check_fit_cost
-from bmcd.cli.finishing import held_back
-from bmcd.cli.fitted import (
-    facts,
-    is_about_checkpoint,
-    is_finished,
-    refuse,
-    remove_checkpoint,
-    set_aside,
-    tell_fitted,
+from bmcd.cli.errors import NOT_CONVERGED, as_options, held_back
+from bmcd.cli.fit_checks import (
+    CHAIN_OPTIONS,
+    MEMBER_OPTIONS,
+    MEMBERS,
+    ModelName,
+    check_fit_cost,
+    check_options,
+    latest,
+    parsed_members,
 )
-from bmcd.cli.log_files import (
-    DATA,
+from bmcd.cli.options import (
     USUAL,
+    AsJson,
     AtLeast,
     Layout,
+    Log,
     MostClicked,
+    Seed,
     TextIds,
-    bundled,
+    Threads,
+    in_data,
     narrowed,
-    with_layout,
+    option,
+    read_log,
+    whole_number,
+    whole_numbers,
 )
-from bmcd.cli.names import Distance, ModelName, PartName, RankScale, SamplerName, Start
-from bmcd.cli.output import MODELS, check_output, complain, plain, print_json, say
-from bmcd.errors import BmcdError, FitWarning, InputError, Interrupted
+from bmcd.cli.output import MODELS, check_output, complain, file_size, print_json, print_table, rows_of, say
+from bmcd.errors import BmcdError, FitWarning, InputError, Interrupted, StoreError
+from bmcd.text import plain
 
 if TYPE_CHECKING:
     from bmcd.clicks.log import Clicks
+    from bmcd.models.cluster_choice import ClusterChoice
+    from bmcd.models.persistence import Model
 
-# Where an option stands in --help, beside those of the data.
-MODEL, RUN = "Model", "Run"
+STARTS = ("kmeans", "popularity", "random")
+MEMORY = "choice"  # the kind of the file with the number of clusters that was chosen
+of_model, of_run = partial(option, rich_help_panel="Model"), partial(option, rich_help_panel="Run")
 
 
-@with_layout
 def fit(
-    clicks: Annotated[
-        str,
-        typer.Argument(
-            metavar="CLICKS", help="A csv, tsv or parquet file, also .gz; or bundled data: eshop, msweb, msweb-all."
-        ),
-    ],
-    output: Annotated[Path, typer.Option("--output", "-o", help="The model file to write: .bmcd")],
-    titles: Annotated[
-        Path | None,
-        typer.Option(
-            rich_help_panel=DATA, help="A file with the titles of the items: a column of items, one of titles."
-        ),
-    ] = None,
+    clicks: Log,
+    output: Annotated[Path, option("The model file to write: .bmcd", "--output", "-o")],
+    titles: Annotated[Path | None, in_data("A file with titles: a column of items, a column of titles.")] = None,
     title_column: Annotated[
-        str | None,
-        typer.Option(
-            rich_help_panel=DATA, help="The column of titles, in that file or, without it, in the clicks."
-        ),
+        str | None, in_data("The column of titles, in --titles or, without it, in the clicks.")
     ] = None,
-    title_item_column: Annotated[
-        str | None, typer.Option(rich_help_panel=DATA, help="The column of items in the file with the titles.")
-    ] = None,
+    title_item_column: Annotated[str | None, in_data("The column of items in --titles.")] = None,
     items: Annotated[
-        Path | None,
-        typer.Option(
-            rich_help_panel=DATA,
-            help="A file about the items: item, and columns of groups (section, genre), link, image, date.",
-        ),
+        Path | None, in_data("A file with columns item, groups (such as section, genre), link, image, date.")
     ] = None,
-    groups: Annotated[
-        str | None,
-        typer.Option(rich_help_panel=DATA, help="The columns of --items with the groups, such as section,source."),
-    ] = None,
+    groups: Annotated[str | None, in_data("The columns of --items with groups, such as section,source.")] = None,
     layout: Layout = USUAL,
     text_ids: TextIds = False,
     last: Annotated[
-        str | None,
-        typer.Option(
-            rich_help_panel=DATA,
-            help="Fit to the last hours or days of the log, such as 72h or 90d, back from its last click.",
-        ),
+        str | None, in_data("Fit to the last hours or days of the log, such as 72h, back from its last click.")
     ] = None,
     most_clicked: MostClicked = None,
     at_least: AtLeast = None,
     model: Annotated[
         ModelName,
-        typer.Option(
-            rich_help_panel=MODEL,
-            help="blend: the next clicks, calibrated; tastes: several groups per user; bmcd: one, as in the paper.",
-        ),
-    ] = ModelName.blend,
+        of_model("blend: next clicks, calibrated; tastes: several tastes per user; bmcd: one cluster per user."),
+    ] = "blend",
     refresh: Annotated[
         str | None,
-        typer.Option(
-            rich_help_panel=MODEL,
-            help="For blend: how long the model will be in use before it is fitted again, such as 15min, 1h or 1d. "
-            "By default the time that the last fifth of the clicks took.",
+        of_model(
+            "For blend: how long the model will be in use before it is fitted again, such as 15min, 1h or 1d. "
+            "Default: the duration of the last fifth of the clicks."
         ),
     ] = None,
-    repeats: Annotated[
-        bool,
-        typer.Option(
-            "--repeats", rich_help_panel=MODEL, help="For blend: clicked items stay candidates; repeats count."
-        ),
-    ] = False,
+    repeats: Annotated[bool, of_model("For blend: clicked items stay candidates.", "--repeats")] = False,
     blend: Annotated[
-        str | None,
-        typer.Option(
-            rich_help_panel=MODEL,
-            help=f"For blend: blend these models, of {', '.join(PartName)}, instead of those that suit the log.",
-        ),
+        str | None, of_model(f"For blend: its members, of {', '.join(MEMBERS)}. Default: what suits the log.")
     ] = None,
-    tastes: Annotated[
-        str | None,
-        typer.Option(rich_help_panel=MODEL, help="The number of tastes of Tastes, or auto. By default 40."),
-    ] = None,
+    tastes: Annotated[str | None, of_model("The number of tastes of Tastes, or auto. Default: 40.")] = None,
     clusters: Annotated[
         str | None,
-        typer.Option(
-            rich_help_panel=MODEL,
-            help="The number of clusters of BMCD, candidates such as 4-20, or auto (the default): 2 to 8, and more "
-            "while that is better.",
-        ),
+        of_model("The number of clusters of BMCD, candidates (4-20), or auto: 2 to 8, and more while better."),
     ] = None,
     distance: Annotated[
-        Distance | None,
-        typer.Option(
-            rich_help_panel=MODEL, help="Of the Mallows model. By default footrule; others need --sampler paper."
-        ),
+        Literal["footrule", "spearman", "kendall", "cayley", "hamming", "ulam"] | None,
+        of_model("Distance of the Mallows model. Default: footrule; others need --sampler paper."),
     ] = None,
     rank_scale: Annotated[
-        RankScale | None,
-        typer.Option(rich_help_panel=MODEL, help="Spacing of the ranks of BMCD and Tastes. By default linear."),
+        Literal["linear", "sqrt", "log"] | None,
+        of_model("Spacing of ranks. Default: linear."),
     ] = None,
     sampler: Annotated[
-        SamplerName | None,
-        typer.Option(rich_help_panel=RUN, help="Of BMCD: exact (the default), or the paper's, which is slow."),
+        Literal["exact", "paper"] | None, of_run("Of BMCD: exact (default), or that of the paper, which is slow.")
     ] = None,
     start: Annotated[
         str | None,
-        typer.Option(
-            rich_help_panel=RUN,
-            help="A model file of earlier clicks to begin with, which saves time and keeps clusters. For bmcd also "
-            "kmeans (the default), popularity or random.",
+        of_run(
+            "An earlier model file to start from: saves time, keeps clusters. For bmcd also " + ", ".join(STARTS)
         ),
     ] = None,
-    draws: Annotated[
-        int | None,
-        typer.Option(rich_help_panel=RUN, min=1, help="Draws to keep of each chain. By default 200; tastes: 10."),
-    ] = None,
-    warmup: Annotated[
-        int | None,
-        typer.Option(rich_help_panel=RUN, min=0, help="Sweeps before the first draw. By default 200; tastes: 100."),
-    ] = None,
-    chains: Annotated[
-        int | None, typer.Option(rich_help_panel=RUN, min=1, help="Number of chains. By default 4; tastes: 16.")
-    ] = None,
-    thin: Annotated[
-        int | None,
-        typer.Option(rich_help_panel=RUN, min=1, help="Keep every n-th sweep. By default 1; tastes: 10."),
-    ] = None,
+    draws: Annotated[int | None, of_run("Draws to keep per chain. Default: 200; tastes: 10.", min=1)] = None,
+    warmup: Annotated[int | None, of_run("Sweeps before the first draw. Default: 200; tastes: 100.", min=0)] = None,
+    chains: Annotated[int | None, of_run("Number of chains. Default: 4; tastes: 16.", min=1)] = None,
+    thin: Annotated[int | None, of_run("Keep every n-th sweep. Default: 1; tastes: 10.", min=1)] = None,
     max_users: Annotated[
         str | None,
-        typer.Option(
-            rich_help_panel=RUN,
-            help="Maximum number of users per chain, each with its own random sample; auto: as many as still help. "
-            "By default all.",
-        ),
+        of_run("Maximum number of users per chain, each with its own random sample, or auto. Default: all."),
     ] = None,
-    seed: Annotated[int, typer.Option(rich_help_panel=RUN, min=0, help="The same seed gives the same model.")] = 0,
-    threads: Annotated[
-        int | None,
-        typer.Option(
-            rich_help_panel=RUN, min=1, help="Threads. By default one per core; the result does not depend on it."
-        ),
-    ] = None,
+    seed: Seed = 0,
+    threads: Threads = None,
     max_time: Annotated[
-        float | None,
-        typer.Option(
-            rich_help_panel=RUN,
-            help="Seconds after which chains stop with what there is (choosing clusters does not count).",
-        ),
+        float | None, of_run("Seconds after which chains stop (choosing clusters does not count).")
     ] = None,
     checkpoint: Annotated[
         Path | None,
-        typer.Option(
-            rich_help_panel=RUN,
-            help="Checkpoint file. By default beside the model, removed when the fit is finished, and set aside if "
-            "it is of other clicks or another version; one given here stays, must fit, and can be asked for more "
-            "--draws later.",
+        of_run(
+            "Checkpoint file, which is kept and must belong to this run; more --draws can be added later. Default: "
+            "beside the model, removed after the fit, and set aside if it is of other clicks or another version."
         ),
     ] = None,
     count_k: Annotated[
-        str | None,
-        typer.Option(
-            rich_help_panel=RUN,
-            help="For other distances than footrule: the -k that will be asked for. By default 5,10.",
-        ),
+        str | None, of_run("For other distances than footrule: the -k to ask for later. Default: 5,10.")
     ] = None,
     no_clicks: Annotated[
-        bool,
-        typer.Option(
-            "--no-clicks", help="Store no user, no sequence of clicks, and nothing about fewer than five users."
-        ),
+        bool, option("Store no users, no click sequences, and no count of fewer than five users.", "--no-clicks")
     ] = False,
     require_converged: Annotated[
         bool,
-        typer.Option(
+        option(
+            "Write no model and exit with code 3 if chains have not converged, or a blend was not stable.",
             "--require-converged",
-            help="If chains have not converged, or predictions of a blend were not stable, write no model and end "
-            "with exit code 3.",
         ),
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Fit a model to clicks and write it to a file.
 
@@ -229,129 +151,148 @@ def fit(
     resume.
     """
     began = time.monotonic()
-    candidates = parsed_clusters("auto" if clusters is None else clusters)
-    n_tastes = parsed_tastes("40" if tastes is None else tastes)
-    most = None if max_users is None else parsed_max_users(max_users)
-    parts = [] if blend is None else parsed_parts(blend)
-    asked = {
-        "tastes": tastes, "clusters": clusters, "distance": distance, "rank_scale": rank_scale, "sampler": sampler,
-        "draws": draws, "warmup": warmup, "chains": chains, "thin": thin, "max_users": max_users,
-        "max_time": max_time, "checkpoint": checkpoint, "count_k": count_k, "blend": blend, "refresh": refresh,
-        "repeats": repeats or None,
+    members = [] if blend is None else parsed_members(blend)
+    asked: dict[str, Any] = {
+        "tastes": None if tastes is None else _auto_or_number(tastes, "--tastes", "40"),
+        "clusters": None if clusters is None else parsed_clusters(clusters),
+        "distance": distance, "rank_scale": rank_scale, "sampler": sampler, "draws": draws, "warmup": warmup,
+        "chains": chains, "thin": thin, "max_time": max_time, "checkpoint": checkpoint, "blend": blend,
+        "max_users": None if max_users is None else _auto_or_number(max_users, "--max-users", "50000"),
+        "count_k": None if count_k is None else whole_numbers([count_k], "--count-k"),
+        "refresh": refresh, "repeats": repeats or None,
     }  # fmt: skip
-    check_options(model, parts, [name for name, value in asked.items() if value is not None])
-    distance, rank_scale = distance or Distance.footrule, rank_scale or RankScale.linear
-    check_parts(parts, candidates, distance, no_clicks)
-    if model is ModelName.bmcd and distance is not Distance.footrule:
-        if sampler is not SamplerName.paper:
-            raise typer.BadParameter(f"--distance {distance.value} needs --sampler paper.")
-        if not isinstance(candidates, int):
-            raise typer.BadParameter(f"--distance {distance.value} needs a number of --clusters.")
-    if most is not None and distance is not Distance.footrule:
-        raise typer.BadParameter("--max-users needs --distance footrule.")
-    if max_time is not None and not max_time > 0:
-        raise typer.BadParameter(f"--max-time must be more than 0 seconds, not {max_time:g}.")
-    counted = None if count_k is None else _whole_numbers(count_k)
-    before = _earlier_model(start, model, parts)
-    # A blend takes the place of the one it began with; a sampled model may resume, and needs what it began with.
-    inputs = [Path(clicks), titles, items, None if model is ModelName.blend else before]
+    asked = {name: value for name, value in asked.items() if value is not None}
+    check_options(model, members, asked, no_clicks)
+    before = _earlier_model(start, model, members)
+    # A blend may replace the one it started from; a sampled model may have to resume, and needs it.
+    inputs = [Path(clicks), titles, items, None if model == "blend" else before]
     target = check_output(output, MODELS, but_not=inputs)
     kept = target.with_name(target.name + ".checkpoint")
-    if checkpoint is not None and model is ModelName.blend and checkpoint.is_dir():
-        kept = checkpoint
-    elif checkpoint is not None:
-        kept = check_output(checkpoint, (checkpoint.suffix.lower(),), [*inputs, output])
+    if checkpoint is not None:
+        is_folder = model == "blend" and checkpoint.is_dir()
+        kept = (
+            checkpoint if is_folder else check_output(checkpoint, (checkpoint.suffix.lower(),), [*inputs, output])
+        )
 
     import numpy as np
 
     import bmcd
     from bmcd.clicks.ids import id_ranks
-    from bmcd.clicks.times import read_duration
 
-    for duration, name in ((refresh, "refresh"), (last, "last")):
-        if duration is not None:
-            try:
-                read_duration(duration, "--" + name)
-            except InputError as error:
-                raise typer.BadParameter(str(error)) from error
-    own: dict[str, Any] = {"title_column": title_column} if titles is None else {"title": title_column}
+    _check_durations(refresh=refresh, last=last)
+    about: dict[str, Any] = {
+        "title_column" if titles is None else "title": title_column,
+        "title_item": title_item_column,
+    }
     if items is not None:
-        own |= {"items": items, "groups": None if groups is None else [one.strip() for one in groups.split(",")]}
+        about |= {"items": items, "groups": None if groups is None else [one.strip() for one in groups.split(",")]}
     earlier = None if before is None else _loaded(before, model)
-    data = _read(clicks, layout, titles, **own, title_item=title_item_column, text_ids=text_ids)
+    data = read_log(clicks, layout, titles=titles, text_ids=text_ids, **about)
     if last is not None or isinstance(earlier, bmcd.Blend):
-        from bmcd.cli.growing import latest
-
         data = latest(data, clicks, last, earlier, before)
     data = narrowed(data, most_clicked, at_least)
-    if no_clicks:  # the order in which items were first clicked begins with the clicks of the first user
+    if no_clicks:  # otherwise the order of items would be that of the clicks of the first user
         data = data.of_items(np.argsort(id_ranks(data.items)))
     if not as_json:
         say(f"{clicks}:", style="bold")
         say(data.summary())
-        if model is ModelName.blend and data.order is None:
-            say("no order, so the model cannot see what follows what: name the times with --time-column, or give")
+        if model == "blend" and data.order is None:
+            say("no order, so the model cannot see what follows what: name the times with --time-column, or use")
             say("--order rows if the rows are in order")
         say()
         if kept.exists():
             say(f"Resuming from {kept}.")
+    run = {name: value for name, value in asked.items() if name in (*CHAIN_OPTIONS, "max_time", "max_users")}
+    run |= {"seed": seed, "n_threads": threads, "checkpoint": kept} | (
+        {} if earlier is None else {"start": earlier}
+    )
+    if sampler != "paper":
+        check_fit_cost(data, model, members, asked | run)
     try:
-        run: dict[str, Any] = {"seed": seed, "n_threads": threads}
-        run |= {"draws": draws, "warmup": warmup, "chains": chains, "thin": thin, "max_time": max_time}
-        run = {name: value for name, value in run.items() if value is not None}
-        run["checkpoint"] = kept
-        if most is not None:
-            run["max_users"] = most
-        if earlier is not None:
-            run["start"] = earlier
-        chosen: dict[str, Any] | None = None
-        given: dict[str, Any] = {"n_tastes": n_tastes, "n_clusters": candidates, "distance": distance.value}
-        given |= {"rank_scale": rank_scale.value}
-        if sampler is not SamplerName.paper:
-            check_fit_cost(data, model, parts, given, run)
-        if model is ModelName.blend:
-            made, run = make_blend(parts, {"refresh": refresh, "repeats": repeats}, given, run)
-            fitted = _fitted(data, made, run, checkpoint is None)
-        elif model is ModelName.tastes:
-            options = {name: given[name] for name in ("n_tastes", "distance", "rank_scale")}
-            fitted = _fitted(data, bmcd.Tastes(**options), run, checkpoint is None)
-            chosen = None if fitted.choice_ is None else told(fitted.choice_)
+        if model == "blend":
+            made = _blend(members, asked, run)
+        elif model == "tastes":
+            made = _tastes(asked)
         else:
-            options = {"sampler": (sampler or SamplerName.exact).value}
-            options["start"] = Start.kmeans.value if before or start is None else start
-            options |= {name: given[name] for name in ("distance", "rank_scale")}
-            run["count_k"] = counted
-            fitted = _fitted_bmcd(data, candidates, options, run, kept, not as_json, checkpoint is None)
-            chosen = None if fitted.choice_ is None else told(fitted.choice_)
+            first = "kmeans" if before or start is None else start
+            made = _bmcd(asked, sampler=sampler or "exact", start=first)
+            run["count_k"] = asked.get("count_k")
+        choice = None
+        if model == "bmcd" and earlier is None and not isinstance(asked.get("clusters"), int):
+            choice = _chosen_clusters(data, asked.get("clusters"), kept, made.rank_scale, run)
+            made.set_params(n_clusters=choice.recommended)
+            if not as_json:
+                say(f"{choice.reason}\n")
+        fitted = _fitted(data, made, run, checkpoint is None)
+        if choice is not None:
+            fitted.choice_ = choice
+            fitted.set_params(n_clusters="auto" if "clusters" not in asked else choice.recommended)
         if require_converged and not fitted.converged_:
-            refuse(fitted, output, kept)
+            _refuse(fitted, output, kept)
         with held_back() as ctrl_c_came:
             fitted.save(target, clicks=not no_clicks)
-            finished = is_finished(fitted)
+            finished = _is_finished(fitted)
             if checkpoint is None and finished:
-                remove_checkpoint(kept)
-            left = None if checkpoint is None and finished else kept
-            seconds = time.monotonic() - began
+                _remove_checkpoint(kept)
+            left, seconds = None if checkpoint is None and finished else kept, time.monotonic() - began
             if as_json:
-                print_json(facts(fitted, chosen, output, seconds, left))
+                print_json(_facts(fitted, output, seconds, left))
             else:
-                tell_fitted(fitted, output, seconds, left, no_clicks)
+                _print_fitted(fitted, output, seconds, left, no_clicks)
         if ctrl_c_came():
-            complain(f"Ctrl-C came while the model was written: it is whole, in {output}.", "")
+            complain(f"Ctrl-C came while the model was written: it is complete, in {output}.", "")
     except KeyboardInterrupt as stop:
-        raise KeyboardInterrupt(_how_to_go_on(stop, kept)) from stop
+        what = f"{stop.what if isinstance(stop, Interrupted) else 'stopped by Ctrl-C.'} No model was written"
+        if not kept.exists():
+            raise KeyboardInterrupt(f"{what}.") from stop
+        command = shlex.join(["bmcd", *sys.argv[1:]])
+        said = f"{what} yet; {kept} has what was done. To resume, run again: {command}"
+        raise KeyboardInterrupt(said) from stop
 
 
-def _earlier_model(start: str | None, model: ModelName, parts: list[PartName]) -> Path | None:
-    """Return the model file that --start names, if it is one."""
-    if start is None:
+# ---- options ----
+
+
+def parsed_clusters(text: str) -> int | range | None:
+    """Return a number of clusters, or those to choose from; None for auto.
+
+    >>> parsed_clusters("4-20")
+    range(4, 21)
+    """
+    if text.strip() == "auto":
         return None
-    if start.lower().endswith(".bmcd"):
-        if parts:
+    low, dash, high = text.partition("-")
+    such_as = "auto, a number such as 8, or 4-20"
+    first = whole_number(low, "--clusters", such_as)
+    last = whole_number(high, "--clusters", such_as) if dash else first
+    if last < first:
+        raise typer.BadParameter(f"--clusters must be {such_as}, not {plain(text)!r}.")
+    return range(first, last + 1) if dash else first
+
+
+def _auto_or_number(text: str, name: str, such_as: str) -> int | Literal["auto"]:
+    return "auto" if text == "auto" else whole_number(text, name, f"auto or a number such as {such_as}")
+
+
+def _check_durations(**given: str | None) -> None:
+    from bmcd.clicks.times import read_duration
+
+    for name, duration in given.items():
+        try:
+            if duration is not None:
+                read_duration(duration, "--" + name)
+        except InputError as error:
+            raise typer.BadParameter(str(error)) from error
+
+
+def _earlier_model(start: str | None, model: ModelName, members: list[str]) -> Path | None:
+    """Return the model file that --start names, if it is one."""
+    if start is not None and start.lower().endswith(".bmcd"):
+        if members:
             raise typer.BadParameter("--start is for a blend that chooses its members: leave out --blend.")
         return Path(start)
-    if model is ModelName.blend or start not in list(Start):
-        known = "" if model is ModelName.blend else f"{', '.join(Start)} or "
+    if start is not None and (model == "blend" or start not in STARTS):
+        known = "" if model == "blend" else f"{', '.join(STARTS)} or "
         raise typer.BadParameter(f"--start must be {known}a model file (.bmcd), not {plain(start)!r}.")
     return None
 
@@ -361,85 +302,222 @@ def _loaded(path: Path, model: ModelName) -> Any:
     import bmcd
 
     found = bmcd.load(path)
-    if (kind := type(found).__name__).lower() != model.value:
-        named = f"--model {kind.lower()}" if kind.lower() in list(ModelName) else "another model"
-        raise InputError(f"{path}: --start has a {kind}, and this is --model {model.value}. Give {named}.")
+    if (kind := type(found).__name__).lower() != model:
+        named = f"--model {kind.lower()}" if kind in ("Blend", "Tastes", "BMCD") else "another model"
+        raise InputError(f"{path}: --start has a {kind}, and this is --model {model}. Give {named}.")
     return found
 
 
-def _fitted_bmcd(
-    data: Clicks,
-    candidates: int | range | None,
-    options: dict[str, Any],
-    run: dict[str, Any],
-    kept: Path,
-    tell: bool,
-    is_default_checkpoint: bool,
-) -> Any:
-    """Return the fitted BMCD, whose number of clusters is chosen first unless it is given."""
+# ---- models ----
+
+
+def _tastes(asked: dict[str, Any]) -> Any:
     import bmcd
+
+    settings = {name: asked[name] for name in ("distance", "rank_scale") if name in asked}
+    return bmcd.Tastes(asked.get("tastes", 40), **settings)
+
+
+def _bmcd(asked: dict[str, Any], **settings: Any) -> Any:
+    import bmcd
+
+    number = asked.get("clusters")
+    settings |= {name: asked[name] for name in ("distance", "rank_scale") if name in asked}
+    return bmcd.BMCD(number if isinstance(number, int) else "auto", **settings)
+
+
+def _blend(members: list[str], asked: dict[str, Any], run: dict[str, Any]) -> Any:
+    """Return a blend of the members named, and change ``run`` to what its fit takes."""
+    import bmcd
+
+    made = {"Tastes": _tastes, "BMCD": _bmcd}
+    models = {name: made[name](asked) if name in made else getattr(bmcd.baselines, name)() for name in members}
+    chains = {name: run.pop(name) for name in CHAIN_OPTIONS if name in run}
+    if sampled := [name for name in members if name in MEMBER_OPTIONS]:
+        run["fit_options"] = dict.fromkeys(sampled, chains)
+    else:
+        del run["checkpoint"]
+    return bmcd.Blend(models or None, refresh=asked.get("refresh"), repeats=asked.get("repeats", False))
+
+
+def _chosen_clusters(
+    data: Clicks, candidates: range | None, kept: Path, rank_scale: str, run: dict[str, Any]
+) -> ClusterChoice:
+    """Choose the number of clusters, or return what an interrupted run of the same fit has chosen.
+
+    Choosing takes minutes, so the choice is stored beside the checkpoint.
+    """
+    from bmcd import __version__, choose_n_clusters, container
+    from bmcd.models.stored_choices import pack_cluster_choice, read_cluster_choice
     from bmcd.models.subsample import some_users
 
-    choice = None
-    if not isinstance(candidates, int) and "start" not in run:
-        memory = kept.with_name(kept.name + ".choice")
-        choosing = {name: run.get(name) for name in ("seed", "n_threads")}
-        sample = some_users(data, run.get("max_users"), run["seed"])
-        choice = chosen_clusters(sample, candidates, memory, options["rank_scale"], choosing)
-        if tell:
-            say(f"{choice.reason}\n")
-    options["n_clusters"] = candidates if isinstance(candidates, int) else choice.recommended if choice else "auto"
-    fitted = _fitted(data, bmcd.BMCD(**options), run, is_default_checkpoint)
-    fitted.choice_ = choice
-    if candidates is None:
-        fitted.set_params(n_clusters="auto")  # as if it had chosen itself
-    return fitted
-
-
-def _read(clicks: str, layout: Layout, titles: Path | None, **options: Any) -> Clicks:
-    data = bundled(clicks)
-    if data is None:
-        return layout.read(clicks, titles, **options)
-    if titles is not None:
-        raise typer.BadParameter(f"the bundled {clicks} has titles of its own: leave out --titles.")
-    return data
+    clicks, memory = some_users(data, run.get("max_users"), run["seed"]), kept.with_name(kept.name + ".choice")
+    of = {
+        "version": __version__, "data_hash": clicks.fingerprint(), "rank_scale": rank_scale, "seed": run["seed"],
+        "candidates": "auto" if candidates is None else list(candidates),
+    }  # fmt: skip
+    try:
+        stored = container.read(memory, MEMORY)
+        if stored.header["of"] == of and (known := read_cluster_choice(stored.header, stored.arrays, clicks)):
+            return known
+    except (StoreError, ValueError, KeyError, TypeError, AttributeError, IndexError, OverflowError, RecursionError):
+        pass  # a file that is missing or damaged
+    how = {name: run[name] for name in ("seed", "n_threads")}
+    found = choose_n_clusters(clicks, candidates, rank_scale=rank_scale, **how)
+    header, arrays = pack_cluster_choice(found, clicks, with_users=True)
+    container.write(memory, MEMORY, {"of": of, **header}, arrays, private=True)
+    return found
 
 
 def _fitted(data: Clicks, model: Any, run: dict[str, Any], is_default_checkpoint: bool) -> Any:
-    """Return the fitted model; a default checkpoint that cannot be resumed from must not stop every next run."""
-    checkpoint = run.get("checkpoint")
-    is_there = is_default_checkpoint and checkpoint is not None and checkpoint.exists()
-    try:
-        return _fitted_from(data, model, run)
-    except BmcdError as error:
-        if checkpoint is None or not is_there or not is_about_checkpoint(error, checkpoint):
-            raise
-        moved = set_aside(checkpoint)
-        complain(f"{error} It was set aside as {moved}, and the fit starts from scratch.", "warning: ")
-    return _fitted_from(data, model, run)
-
-
-def _fitted_from(data: Clicks, model: Any, run: dict[str, Any]) -> Any:
+    """Return the fitted model; a default checkpoint of another run is set aside."""
+    checkpoint: Path | None = run.get("checkpoint")
+    was_there = checkpoint is not None and checkpoint.exists()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", FitWarning)  # it is told below, or by the report
-        model.fit(data, **run)
+        warnings.simplefilter("ignore", FitWarning)  # the verdict is printed below
+        try:
+            model.fit(data, **run)
+        except BmcdError as error:
+            if not (checkpoint and was_there and is_default_checkpoint and _is_about_checkpoint(error, checkpoint)):
+                raise
+            moved = _set_aside(checkpoint)
+            complain(f"{error} It was set aside as {moved}, and the fit starts from scratch.", "warning: ")
+            model.fit(data, **run)
     draws = getattr(model, "draws_", None)  # a blend that is stopped raises by itself
     if draws is not None and draws.stopped == "interrupted":
         raise Interrupted(draws.note)
     return model
 
 
-def _how_to_go_on(stop: KeyboardInterrupt, checkpoint: Path) -> str:
-    """Return what happened, and the command that goes on."""
-    what = stop.what if isinstance(stop, Interrupted) else "stopped by Ctrl-C."
-    if not checkpoint.exists():
-        return f"{what} No model was written."
-    command = shlex.join(["bmcd", *sys.argv[1:]])
-    return f"{what} No model was written yet; {checkpoint} has what was done. To go on, run again: {command}"
+# ---- checkpoints ----
 
 
-def _whole_numbers(text: str) -> tuple[int, ...]:
-    parts = [part.strip() for part in text.split(",")]
-    if not all(part.isascii() and part.isdigit() and int(part) > 0 for part in parts):
-        raise typer.BadParameter(f"--count-k must be whole numbers such as 5,10, not {plain(text)!r}.")
-    return tuple(map(int, parts))
+def _is_finished(model: Model) -> bool:
+    from bmcd.models.persistence import sampled_models
+
+    return all(part.draws_.stopped == "finished" for part in sampled_models(model).values())
+
+
+def _remove_checkpoint(checkpoint: Path) -> None:
+    """Remove what a finished run has left: a file with its companions, or the folder of a blend."""
+    from bmcd.inference.checkpoint import remove_checkpoint
+
+    if not checkpoint.is_dir():
+        remove_checkpoint(checkpoint)
+        checkpoint.with_name(checkpoint.name + ".choice").unlink(missing_ok=True)
+        return
+    for path in sorted(checkpoint.glob("*.checkpoint*")):
+        path.unlink()
+    if not any(checkpoint.iterdir()):  # otherwise it has files of others
+        checkpoint.rmdir()
+
+
+def _is_about_checkpoint(error: BaseException | None, checkpoint: Path) -> bool:
+    """Return whether an error is that a checkpoint, or a file in its folder, is damaged or of another run."""
+    if isinstance(error, StoreError) or str(error).startswith(str(checkpoint)):
+        return True
+    return error is not None and _is_about_checkpoint(error.__cause__, checkpoint)
+
+
+def _set_aside(checkpoint: Path) -> Path:
+    """Rename a checkpoint with its companions, over one that was set aside before; return its new name."""
+    from bmcd.inference.checkpoint import previous
+
+    moved = checkpoint.with_name(checkpoint.name + ".set-aside")
+    _remove_checkpoint(moved)
+    for old, new in ((previous(checkpoint), previous(moved)), (checkpoint, moved)):
+        if old.exists():
+            old.replace(new)
+    return moved
+
+
+# ---- results ----
+
+
+def _refuse(model: Model, output: Path, checkpoint: Path) -> NoReturn:
+    """Print why no model was written and what to do, and exit."""
+    advice = " ".join(map(as_options, (model.verdict_.text, *model.verdict_.advice)))
+    kept = f"; {checkpoint} has the draws: a run with other settings sets it aside." if checkpoint.exists() else "."
+    complain(f"{advice} No model was written to {output}{kept}", "")
+    raise typer.Exit(NOT_CONVERGED)
+
+
+def _facts(model: Any, output: Path, seconds: float, checkpoint: Path | None) -> dict[str, Any]:
+    """Return what --json prints; n_clusters, chains and draws are those of the first sampled model."""
+    from bmcd.models.persistence import sampled_models
+
+    sampled, verdict = list(sampled_models(model).values()), model.verdict_
+    first = sampled[0] if sampled else None
+    stopped = next((part.draws_ for part in sampled if part.draws_.stopped != "finished"), None)
+    facts: dict[str, Any] = {"model": output, "bytes": output.stat().st_size, "data": model.clicks_.summary()}
+    if hasattr(model, "members_"):
+        facts |= {"members": list(model.members_), "as_of": None if model.as_of_ is None else str(model.as_of_)}
+        facts |= {"gains": rows_of(model.gains_), "windows": rows_of(model.windows_)}
+    sample = getattr(first, "sample_", None)
+    return facts | {
+        "n_clusters": None if first is None else first.n_clusters_,
+        "choice": _choice_facts(getattr(model, "choice_", None)),
+        "user_sample": sample
+        and {"max_users": sample.max_users, "reason": sample.reason, "table": rows_of(sample.table)},
+        "chains": None if first is None else first.draws_.n_chains,
+        "draws": None if first is None else first.draws_.n_draws,
+        "stopped": "finished" if stopped is None else stopped.stopped,
+        "note": "" if stopped is None else stopped.note,
+        "converged": verdict.converged,
+        "verdict": verdict.text,
+        "advice": list(verdict.advice),
+        "seconds": round(seconds, 3),
+        "checkpoint": checkpoint,
+    }
+
+
+def _choice_facts(choice: Any) -> dict[str, Any] | None:
+    if choice is None:
+        return None
+    if hasattr(choice, "n_tastes"):
+        return {"recommended": choice.n_tastes, "reason": choice.reason, "table": rows_of(choice.table)}
+    found = {name: getattr(choice, name) for name in ("recommended", "reason", "by_mwcd", "elbow")}
+    return found | {"table": rows_of(choice.table.reset_index())}
+
+
+def _print_fitted(model: Any, output: Path, seconds: float, checkpoint: Path | None, no_clicks: bool) -> None:
+    """Print what was fitted, whether it can be relied on, where it is, and what to do next."""
+    from bmcd.models.persistence import sampled_models
+
+    sampled, verdict = sampled_models(model), model.verdict_
+    say(f"Fitted {described(model)}, {seconds:.1f} s.")
+    for part in sampled.values():
+        if part.sample_ is not None:
+            say(f"Users: {part.sample_}")
+    if getattr(model, "as_of_", None) is not None:
+        say(f"As of {model.as_of_}, the time of the last click.")
+    if windows := rows_of(model.windows_) if hasattr(model, "windows_") else []:
+        headings = ("past window", "moments", "predicted", "observed")
+        rows = [(w["label"], f"{w['n']:,}", f"{w['predicted']:.1%}", f"{w['observed']:.1%}") for w in windows]
+        print_table(headings, rows, ["past window"], "The next click, lists of ten")
+    say(as_options(verdict.text), style="green" if verdict.converged else "yellow")
+    for advice in verdict.advice:
+        say(f"- {as_options(advice)}")
+    say(f"\nModel: {output} ({file_size(output)})")
+    if checkpoint is not None:
+        say(f"Checkpoint: {checkpoint} (run the same command with more time or draws to resume from it)")
+    named = shlex.quote(str(output))
+    say(f"Next: bmcd recommend {named}{' --histories new.csv' if no_clicks else ''}")
+    if sampled:
+        say(f"      bmcd clusters {named}")
+
+
+def described(model: Any) -> str:
+    """Return the members of a model and the number of its clusters, chains and draws in words."""
+    from bmcd.models.persistence import sampled_models
+    from bmcd.models.tastes import Tastes
+
+    chains = {
+        name: f"{part.n_clusters_} {'tastes' if isinstance(part, Tastes) else 'clusters'}: "
+        f"{part.draws_.n_chains} chains x {part.draws_.n_draws} draws"
+        for name, part in sampled_models(model).items()
+    }
+    if not hasattr(model, "members_"):
+        return next(iter(chains.values()))
+    members = [f"{name} ({chains[name]})" if name in chains else name for name in model.members_]
+    return f"a blend of {', '.join(members)}"

@@ -1,51 +1,32 @@
-"""What the commands print and write: text that no terminal obeys, JSON, and files that are whole or not there."""
+"""What commands print and write: text without control characters, JSON, tables in complete files."""
 
 from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Annotated, Any, TextIO
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from bmcd.files import check_writable, json_ready, open_replacement, write_csv
+from bmcd.errors import OutputError
+from bmcd.files import check_writable, json_ready, open_replacement, write_csv, write_json
+from bmcd.progress import counting
 from bmcd.text import plain
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = [
-    "MODELS",
-    "TABLES",
-    "RawCells",
-    "bytes_in_words",
-    "check_output",
-    "complain",
-    "console",
-    "file_size",
-    "open_table",
-    "plain",
-    "print_json",
-    "rows_of",
-    "say",
-    "write_frame",
-    "write_frames",
-]
-
 TABLES = (".csv", ".parquet", ".json")
 MODELS = (".bmcd",)
-RawCells = Annotated[
-    bool,
-    typer.Option("--raw", help="Write csv cells that a spreadsheet would run as a formula without an apostrophe."),
-]
 
 
 def console() -> Console:
-    """Standard output for tables. (Colour only at a terminal, and never with NO_COLOR: rich sees to it.)"""
+    """Return standard output for tables; rich uses colour only at a terminal, and never with NO_COLOR."""
     from rich.console import Console
 
     class Pipe(Console):
@@ -55,8 +36,23 @@ def console() -> Console:
     return Pipe(highlight=False)
 
 
+def print_table(
+    headings: Sequence[str], rows: Iterable[Sequence[object]], left: Sequence[str] = (), title: str | None = None
+) -> None:
+    """Print a table of texts, to the right but for the columns named."""
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(title=title, title_justify="left")
+    for heading in headings:
+        table.add_column(heading, justify="left" if heading in left else "right", overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(plain(cell)) for cell in row))
+    console().print(table)
+
+
 def say(text: object = "", *, style: str | None = None) -> None:
-    """Print lines as they are: no markup, no wrapping, so that a path can be copied."""
+    """Print lines without markup and wrapping, so that a path can be copied."""
     from rich.text import Text
 
     lines = "\n".join(map(plain, str(text).split("\n")))
@@ -64,13 +60,13 @@ def say(text: object = "", *, style: str | None = None) -> None:
 
 
 def complain(text: str, kind: str = "error: ") -> None:
-    """One line on standard error."""
+    """Print one line on standard error."""
     with suppress(BrokenPipeError):
         print(f"bmcd: {kind}{plain(text)}", file=sys.stderr, flush=True)
 
 
 def print_json(value: Any) -> None:
-    """One JSON object on standard output; other letters than ASCII are escaped, so any terminal can show it."""
+    """Print one JSON object on standard output, in ASCII, which any terminal can show."""
     print(json.dumps(json_ready(value), allow_nan=False, indent=2), flush=True)
 
 
@@ -109,87 +105,105 @@ def write_frames(frames: Mapping[Path, Any], *, raw: bool = False) -> None:
 
 @contextmanager
 def open_table(path: Path, text: Iterable[str] = (), *, raw: bool = False) -> Iterator[Callable[[Any], None]]:
-    """Open a table to be written frame by frame, of which one at a time is in memory; it is whole or not there.
+    """Open a table to be written frame by frame; the file is complete or not there.
 
     ``text`` names columns that hold ids of several kinds, which are written as text in every frame. In csv an
     apostrophe is put before what a spreadsheet would run as a formula, unless ``raw``.
     """
     import narwhals as nw
 
-    with open_replacement(path) as file:
-        sink = _Csv(file, raw) if path.suffix.lower() == ".csv" else _SINKS[path.suffix.lower()](file)
+    kind, started, writer = path.suffix.lower(), False, None
+    with open_replacement(path) as file, ExitStack() as stack:
 
         def write(frame: Any) -> None:
-            table = nw.from_native(frame).to_pandas().copy()
+            nonlocal started, writer
+            table = nw.from_native(frame).to_pandas().copy(deep=False)
             for name in table.columns:
                 mixed = table[name].dtype == object and not all(isinstance(value, str) for value in table[name])
                 if mixed or name in text:
                     table[name] = [str(value) for value in table[name]]
-            sink.write(table)
+            if kind == ".csv":
+                write_csv(file, table, raw=raw, header=not started)
+            elif kind == ".parquet":
+                import pyarrow as pa
+                import pyarrow.parquet as pq
 
-        try:
-            yield write
-        finally:
-            sink.close()
+                rows = pa.Table.from_pandas(table, schema=writer and writer.schema, preserve_index=False)
+                writer = writer or stack.enter_context(pq.ParquetWriter(file.buffer, rows.schema))  # type: ignore[attr-defined]
+                writer.write_table(rows)
+            else:
+                lines = [json.dumps(row, allow_nan=False, ensure_ascii=False) for row in rows_of(table)]
+                if not lines:
+                    return
+                file.write((",\n" if started else "[\n") + ",\n".join(lines))
+            started = True
 
-
-class _Csv:
-    def __init__(self, file: IO[str], raw: bool) -> None:
-        self.file, self.raw, self.is_first = file, raw, True
-
-    def write(self, table: Any) -> None:
-        write_csv(self.file, table, raw=self.raw, header=self.is_first)
-        self.is_first = False
-
-    def close(self) -> None:
-        """Nothing is left to write."""
-
-
-class _Json:
-    def __init__(self, file: TextIO) -> None:
-        self.file, self.before = file, "\n"
-        file.write("[")
-
-    def write(self, table: Any) -> None:
-        for row in rows_of(table):
-            self.file.write(self.before + json.dumps(row, allow_nan=False, ensure_ascii=False))
-            self.before = ",\n"
-
-    def close(self) -> None:
-        self.file.write("\n]\n")
+        yield write
+        if kind == ".json":
+            file.write("\n]\n" if started else "[]\n")
 
 
-class _Parquet:
-    def __init__(self, file: TextIO) -> None:
-        self.file = file.buffer
-        self.writer: Any = None
+def write_in_parts(
+    target: Path,
+    made: Callable[[int, int], Any],
+    n_users: int,
+    size: int,
+    of: str,
+    text: Iterable[str],
+    *,
+    raw: bool = False,
+) -> tuple[int, int]:
+    """Write the rows of all users, ``size`` of them at a time; return the rows, and users of an earlier run.
 
-    def write(self, table: Any) -> None:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
+    Each part is a parquet file in a folder beside the target, which stays if the run is stopped: the next run of
+    the same (``of``) resumes from it. When all parts are there they become the target, and the folder is removed.
+    """
+    import pandas as pd
 
-        rows = pa.Table.from_pandas(table, schema=self.writer and self.writer.schema, preserve_index=False)
-        if self.writer is None:
-            self.writer = pq.ParquetWriter(self.file, rows.schema)
-        self.writer.write_table(rows)
-
-    def close(self) -> None:
-        if self.writer is not None:
-            self.writer.close()
-
-
-_SINKS: dict[str, Any] = {".json": _Json, ".parquet": _Parquet}
+    folder = target.with_name(target.name + ".parts")
+    facts = folder / "what.json"
+    if folder.exists() and not facts.exists() and any(folder.iterdir()):
+        raise OutputError(f"{folder}: is not a folder of bmcd. Move it, or give another output.")
+    try:
+        is_same = json.loads(facts.read_text(encoding="utf-8"))["of"] == of
+    except (OSError, ValueError, KeyError, TypeError):
+        is_same = False
+    if not is_same:
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir()
+        write_json(facts, {"of": of})
+    parts = {first: folder / f"{first:012}.parquet" for first in range(0, n_users, size)}
+    n_found = sum(min(size, n_users - first) for first, path in parts.items() if path.exists())
+    try:
+        with counting(None, "users", n_users) as show:
+            for first, path in parts.items():
+                last = min(first + size, n_users)
+                if not path.exists():
+                    with open_table(path, text) as write:
+                        write(made(first, last))
+                show(last)
+    except KeyboardInterrupt as stop:
+        said = f"stopped by Ctrl-C. {folder} has what was done; run the same command again to resume."
+        raise KeyboardInterrupt(said) from stop
+    n_rows = 0
+    with open_table(target, text, raw=raw) as write:
+        for path in parts.values():
+            part = pd.read_parquet(path)
+            n_rows += len(part)
+            write(part)
+    shutil.rmtree(folder)
+    return n_rows, n_found
 
 
 def rows_of(frame: Any) -> list[dict[str, Any]]:
-    """The rows of a frame, as JSON can have them."""
+    """Return the rows of a frame as values that JSON can hold."""
     import narwhals as nw
 
     return [json_ready(row) for row in nw.from_native(frame).rows(named=True)]
 
 
 def file_size(path: Path) -> str:
-    """How large a file is, for a person.
+    """Return the size of a file in readable units.
 
     >>> import pathlib
     >>> file_size(pathlib.Path(__file__)).split()[1]
@@ -199,7 +213,7 @@ def file_size(path: Path) -> str:
 
 
 def bytes_in_words(size: float) -> str:
-    """A number of bytes for a person.
+    """Return a number of bytes in readable units.
 
     >>> bytes_in_words(1_250_000)
     '1.2 MB'

@@ -1,36 +1,48 @@
-"""`bmcd recommend`: the items each user is most likely to want next, with their probabilities."""
+"""`bmcd recommend`: the items each user is most likely to click next, with their probabilities."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import hashlib
+import json
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bmcd.cli.ids import ids_in, ids_of_file, own_ids
-from bmcd.cli.log_files import (
-    USUAL,
-    IgnoreUnknown,
-    Layout,
-    with_layout,
-)
 from bmcd.cli.options import (
-    AtLeastGroups,
-    AtMost,
-    Group,
+    NO_RULES,
+    USUAL,
+    AsJson,
+    GroupRules,
     Horizon,
+    IgnoreUnknown,
+    K,
+    Layout,
+    ModelFile,
     Never,
     Only,
-    Shares,
-    Worth,
+    Output,
+    RawCells,
+    Threads,
     filters,
-    list_rules,
+    ids_in,
+    ids_of_file,
+    option,
+    own_ids,
 )
-from bmcd.cli.output import TABLES, RawCells, check_output, console, open_table, plain, print_json, rows_of, say
-from bmcd.cli.parts import fingerprint, write_in_parts
+from bmcd.cli.output import (
+    TABLES,
+    check_output,
+    console,
+    open_table,
+    print_json,
+    rows_of,
+    say,
+    write_in_parts,
+)
 from bmcd.errors import InputError
+from bmcd.text import plain
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -38,56 +50,37 @@ if TYPE_CHECKING:
     from bmcd.clicks.log import Clicks
     from bmcd.models.persistence import Model
 
-# Users whose recommendations are in memory at a time, when they go to a file.
+# Users whose recommendations are in memory at a time, when they are written to a file.
 CHUNK = 5_000
 
 
-@with_layout
 def recommend(
-    model: Annotated[Path, typer.Argument(help="A model file, written by bmcd fit.")],
-    k: Annotated[int, typer.Option("-k", min=1, help="How many items for each user.")] = 10,
+    model: ModelFile,
+    k: K = 10,
     horizon: Horizon = None,
     users: Annotated[
-        str | None,
-        typer.Option(help="Only these, such as ann,bob; an id with a comma in double quotes: '\"a,b\"'."),
+        str | None, option("Only these users: ann,bob. An id with a comma in double quotes: '\"a,b\"'.")
     ] = None,
-    users_file: Annotated[Path | None, typer.Option(help="Only those in this file, one on each line.")] = None,
+    users_file: Annotated[Path | None, option("Only the users in this file, one per line.")] = None,
     histories: Annotated[
-        Path | None,
-        typer.Option(
-            help="Clicks of people the model has not seen (csv, tsv, parquet): recommend to them instead."
-        ),
+        Path | None, option("Clicks of new users (csv, tsv, parquet): recommend to them instead.")
     ] = None,
-    items_file: Annotated[
-        Path | None, typer.Option(help="Recommend only items in this file, one on each line.")
-    ] = None,
-    min_probability: Annotated[
-        float | None, typer.Option(min=0.0, max=1.0, help="Leave out what is less probable.")
-    ] = None,
+    items_file: Annotated[Path | None, option("Recommend only items in this file, one per line.")] = None,
+    min_probability: Annotated[float | None, option("Leave out less probable items.", min=0.0, max=1.0)] = None,
     only: Only = None,
     never: Never = None,
-    group: Group = None,
-    at_most: AtMost = None,
-    at_least_groups: AtLeastGroups = None,
-    share: Shares = None,
-    worth: Worth = 0.0,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Write a .csv, .parquet or .json file instead.")
-    ] = None,
+    groups: GroupRules = NO_RULES,
+    output: Output = None,
     raw: RawCells = False,
-    show: Annotated[int, typer.Option(min=1, help="How many users to print, if nothing is said about users.")] = 5,
+    show: Annotated[int, option("The number of users to print if no users are given.", min=1)] = 5,
     max_draws: Annotated[
         int | None,
-        typer.Option(
-            min=0,
-            help="Draws to average over, all chains together: fewer are faster. By default 20 of BMCD and 40 of "
-            "Tastes; 0: all.",
-        ),
+        option("Draws to average over; fewer are faster. Default: 20 of BMCD, 40 of Tastes; 0: all.", min=0),
     ] = None,
-    threads: Annotated[int | None, typer.Option(min=1, help="By default one for each core.")] = None,
+    threads: Threads = None,
     layout: Layout = USUAL,
     ignore_unknown: IgnoreUnknown = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object, with all users.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Recommend items, each with the probability that it is among the user's next clicks.
 
@@ -98,87 +91,99 @@ def recommend(
         raise typer.BadParameter("give one of --users, --users-file and --histories.")
     if users is not None and not ids_in(users):
         raise typer.BadParameter("--users has no ids in it.")
-    but_not = [model, users_file, histories, items_file]
-    target = None if output is None else check_output(output, TABLES, but_not)
+    target = None if output is None else check_output(output, TABLES, [model, users_file, histories, items_file])
     import bmcd
     from bmcd.clicks.histories import clicks_of_histories
     from bmcd.models.persistence import load_model
 
     fitted = load_model(model)
-    known = fitted.clicks_
+    known, rules = fitted.clicks_, groups.rules()
+    items = None if items_file is None else ids_of_file(items_file, "item", layout)
     hint = "The model can recommend only items it was fitted to."
-    wanted = None if items_file is None else ids_of_file(items_file, "item", layout)
-    items = None if wanted is None else own_ids(wanted, known.items, "item", hint)
-    options: dict[str, Any] = {"items": items, "min_probability": min_probability, "n_threads": threads}
-    rules = list_rules(group, at_most, at_least_groups, share, worth)
-    for name, given in (("only", only), ("never", never)):
-        options |= {} if given is None else {name: filters(given, f"--{name}", known.items_table)}
-    options |= {} if rules is None else {"rules": rules}
-    reports: list[dict[str, Any]] = []
-    options |= {} if horizon is None else {"horizon": horizon}
-    options |= {} if max_draws is None else {"max_draws": max_draws or None}
-    printed = target is None and not as_json
-    if histories is not None:
-        people = _histories(fitted, layout.ordered(histories).read_aloud(histories))
-        n_more = max(len(people) - show, 0) if printed else 0
-        people = dict(list(people.items())[: len(people) - n_more])
-        strangers = clicks_of_histories(people, known, "ignore" if ignore_unknown else "error")
-        asked = list(people)
-
-        def some(first: int, last: int, **more: Any) -> Any:
-            return _noted(
-                fitted.recommend_for(strangers.of_users(range(first, last)), k, **options, **more), reports
-            )
-
-    else:
+    options: dict[str, Any] = {
+        "items": None if items is None else own_ids(items, known.items, "item", hint),
+        "min_probability": min_probability,
+        "only": filters(only, "--only", known.items_table),
+        "never": filters(never, "--never", known.items_table),
+        "horizon": horizon,
+        "max_draws": max_draws,
+    }
+    options = {name: value for name, value in options.items() if value is not None}
+    if max_draws == 0:
+        options["max_draws"] = None
+    facts = {"version": bmcd.__version__, "k": k, "chunk": CHUNK, **options}
+    facts |= {} if rules is None else {"rules": rules.to_dict()}
+    options |= {"n_threads": threads} | ({} if rules is None else {"rules": rules})
+    new_users = None
+    if histories is None:
         texts = ids_of_file(users_file, "user", layout) if users_file else None if users is None else ids_in(users)
-        asked, every = wanted_users(fitted, texts), texts is None
-        n_more = max(len(asked) - show, 0) if every and printed else 0
-        asked = asked[: len(asked) - n_more]
-
-        def some(first: int, last: int, **more: Any) -> Any:
-            return _noted(fitted.recommend(k, asked[first:last], **options, **more), reports)
-
-    if target is not None:
-        told = {name: value for name, value in options.items() if name not in ("n_threads", "rules")}
-        told |= {} if rules is None else {"rules": rules.to_dict()}
-        of = {"version": bmcd.__version__, "k": k, "users": asked, "chunk": CHUNK, **told}
-        of |= {} if histories is None else {"histories": strangers.fingerprint()}
-        n_rows, n_found = _write_chunks(target, some, asked, known, lambda: fingerprint(model, of), raw)
-        if as_json:
-            facts = {"model": model, "k": k, "n_users": len(asked), "n_rows": n_rows, "file": output}
-            print_json({**facts, "n_users_of_earlier_run": n_found, **_price(reports)})
-        else:
-            earlier = f" ({n_found:,} of them by the run before)" if n_found else ""
-            say(f"{n_rows:,} recommendations for {len(asked):,} users{earlier}: {output}")
-            _say_price(reports)
-        return
-    found = some(0, len(asked))
-    rows_found = rows_of(found)
-    if as_json:
-        facts = {"model": model, "k": k, "n_users": len(asked), "n_rows": len(found), "file": None}
-        print_json({**facts, **_price(reports), "recommendations": rows_found})
+        asked, is_open = wanted_users(fitted, texts), texts is None
     else:
-        sampled = any(row["mcse"] for row in rows_found)
-        error = " (± standard error, in points)" if sampled else ""
+        lists = _histories(fitted, layout.ordered(histories).read(histories, notes=True))
+        asked, is_open = list(lists), True
+        new_users = clicks_of_histories(lists, known, "ignore" if ignore_unknown else "error")
+    n_more = max(len(asked) - show, 0) if is_open and target is None and not as_json else 0
+    asked = asked[: len(asked) - n_more]
+    reports: list[dict[str, Any]] = []
+
+    def recommended(first: int, last: int, **more: Any) -> Any:
+        if new_users is None:
+            frame = fitted.recommend(k, asked[first:last], **options, **more)
+        else:
+            frame = fitted.recommend_for(new_users.of_users(range(first, last)), k, **options, **more)
+        if (found := getattr(frame, "attrs", {}).pop("rules", None)) is not None:
+            reports.append(found)
+        return frame
+
+    n_users, about = len(asked), {"model": model, "k": k, "n_users": len(asked)}
+    if target is None:
+        rows = rows_of(recommended(0, n_users))
+        if as_json:
+            print_json({**about, "n_rows": len(rows), "file": None, **_price(reports), "recommendations": rows})
+            return
+        error = " (± standard error, in points)" if any(row["mcse"] for row in rows) else ""
         say(f"Probability of being among the user's next {horizon or k} clicks{error}:")
-        console().print(recommendation_table(rows_found))
-        _say_price(reports)
-        if empty := len(asked) - sum(1 for _ in groupby(rows_found, key=lambda row: row["user"])):
+        console().print(recommendation_table(rows))
+        _print_price(reports)
+        if empty := n_users - len({str(row["user"]) for row in rows}):
             say(f"For {empty:,} users there is nothing to recommend that is probable enough and not yet clicked.")
         if n_more:
             say(f"... and {n_more:,} more users: see them with --users, --show or -o recommendations.csv")
+        return
+    # Ids of several kinds are text in every part.
+    text = [] if all(type(user) is int for user in asked) else ["user"]
+    text += ["item"] if known.items.dtype == object else []
+    n_found = 0
+    if n_users > CHUNK:
+        facts |= {"users": asked, "histories": None if new_users is None else new_users.fingerprint()}
+        of, without = _fingerprint(model, facts), {"progress": False}
+        n_rows, n_found = write_in_parts(
+            target, lambda first, last: recommended(first, last, **without), n_users, CHUNK, of, text, raw=raw
+        )
+    else:
+        with open_table(target, text, raw=raw) as write:
+            frame = recommended(0, n_users)
+            write(frame)
+        n_rows = len(frame)
+    if as_json:
+        about |= {"n_rows": n_rows, "file": output, "n_users_of_earlier_run": n_found}
+        print_json({**about, **_price(reports)})
+    else:
+        earlier = f" ({n_found:,} of them by the previous run)" if n_found else ""
+        say(f"{n_rows:,} recommendations for {n_users:,} users{earlier}: {output}")
+        _print_price(reports)
 
 
-def _noted(frame: Any, reports: list[dict[str, Any]]) -> Any:
-    """Return the frame, and keep what rules did to its lists."""
-    if found := getattr(frame, "attrs", {}).pop("rules", None):
-        reports.append(found)
-    return frame
+def _fingerprint(model: Path, facts: dict[str, Any]) -> str:
+    """Return a hash of the model file and of everything that the recommendations depend on."""
+    with model.open("rb") as file:
+        sha = hashlib.file_digest(file, "sha256")
+    sha.update(json.dumps(facts, sort_keys=True, default=str).encode(errors="surrogatepass"))
+    return sha.hexdigest()
 
 
 def _price(reports: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return what rules did to all lists of this run, for JSON."""
+    """Return what rules changed in all lists of this run, for JSON."""
     if not reports:
         return {}
     from bmcd.models.list_rules import RulesReport, joined
@@ -187,7 +192,7 @@ def _price(reports: list[dict[str, Any]]) -> dict[str, Any]:
     return {"rules": joined(parts).to_dict()}
 
 
-def _say_price(reports: list[dict[str, Any]]) -> None:
+def _print_price(reports: list[dict[str, Any]]) -> None:
     if not (found := _price(reports).get("rules")):
         return
     share = f" ({found['price'] / found['plain']:.2%})" if found["plain"] else ""
@@ -199,36 +204,14 @@ def _say_price(reports: list[dict[str, Any]]) -> None:
         say(f"{found['n_unkept']:,} users have too few items left to keep the rules: kept as far as possible.")
 
 
-def _write_chunks(
-    target: Path,
-    some: Callable[..., Any],
-    asked: Sequence[Any],
-    known: Clicks,
-    of: Callable[[], str],
-    raw: bool,
-) -> tuple[int, int]:
-    """Write the recommendations of those asked for, a chunk of people at a time, in parts if there are several.
-
-    Return how many there are, and how many people an earlier run had done that was stopped.
-    """
-    text = [] if all(type(user) is int for user in asked) else ["user"]
-    text += ["item"] if known.items.dtype == object else []
-    if len(asked) > CHUNK:
-        return write_in_parts(target, some, asked, CHUNK, of(), text, raw=raw)
-    with open_table(target, text, raw=raw) as write:
-        found = some(0, len(asked))
-        write(found)
-    return len(found), 0
-
-
 def wanted_users(fitted: Model, texts: list[str] | None) -> list[Any]:
-    """The model's own ids of those asked for; all without."""
+    """Return the ids of the users with these texts, or of all users."""
     known = fitted.clicks_.users
     if len(known) == 0:
         raise InputError("this model was saved without users (--no-clicks): give their clicks with --histories.")
     if texts is None:
         return list(known.tolist())
-    return own_ids(texts, known, "user", "For people it was not fitted to, give their clicks with --histories.")
+    return own_ids(texts, known, "user", "For new users, give their clicks with --histories.")
 
 
 def _histories(fitted: Model, clicks: Clicks) -> dict[Any, list[Any]]:
@@ -245,7 +228,7 @@ def _histories(fitted: Model, clicks: Clicks) -> dict[Any, list[Any]]:
 
 
 def recommendation_table(rows: list[dict[str, Any]]) -> Table:
-    """Users one after the other, best item first."""
+    """Return a table of users, each with the best item first."""
     from rich.table import Table
     from rich.text import Text
 
@@ -268,7 +251,7 @@ def recommendation_table(rows: list[dict[str, Any]]) -> Table:
 
 
 def probability_text(probability: float, mcse: float | None) -> str:
-    """A probability and its Monte Carlo standard error, if it has one; that of a Blend is 0.
+    """Return a probability with its Monte Carlo standard error, if it has one; that of a Blend is 0.
 
     >>> probability_text(0.4321, 0.004), probability_text(0.4321, 0.0)
     ('43.2% ± 0.4', '43.2%')

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bmcd.cli.log_files import USUAL, Layout, with_layout
+from bmcd.cli.options import USUAL, AsJson, Layout
 from bmcd.cli.output import print_json, say
 from bmcd.cli.serve import KEY
 
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 WIDTHS = (18, 10, 10, 11, 10)
 
 
-@with_layout
 def replay(
     clicks: Annotated[
         Path, typer.Argument(metavar="CLICKS", help="A log with times: a csv, tsv or parquet file, also .gz.")
@@ -40,7 +39,7 @@ def replay(
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Chooses the clicks after which is asked.")] = 0,
     layout: Layout = USUAL,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Send a log to a live service at its pace, and ask for recommendations along the way.
 
@@ -50,7 +49,7 @@ def replay(
     from bmcd.serve.replaying import Replay
 
     key = os.environ.get(KEY) or None if key_file is None else key_file.read_text(encoding="utf-8").strip()
-    log = between(layout.read_aloud(clicks), first, last)
+    log = between(layout.read(clicks, notes=True), first, last)
     run = Replay(log, url, speed=speed, k=k, ask=ask, key=key, seed=seed)
     hours = told(run, as_json)
     if as_json:

@@ -1,78 +1,76 @@
-"""`bmcd report`: write everything about a model into one HTML file, for editors."""
+"""`bmcd report` and `bmcd card`: documents about a model."""
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from bmcd.cli.ids import as_known, ids_in, own_ids
-from bmcd.cli.log_files import (
+from bmcd.cli.options import (
     USUAL,
+    AsJson,
     IgnoreUnknown,
     Layout,
-    with_layout,
+    ModelFile,
+    Popular,
+    Seed,
+    Threads,
+    as_known,
+    ids_in,
+    option,
+    own_ids,
+    whole_numbers,
 )
-from bmcd.cli.output import check_output, file_size, plain, print_json, say
+from bmcd.cli.output import check_output, file_size, print_json, say
+from bmcd.files import open_replacement, write_json
+from bmcd.text import plain
 
-SUFFIXES = (".html", ".htm")
+REPORTS = (".html", ".htm")
+CARDS = (".md", ".html", ".htm", ".json")
 
 
-@with_layout
 def report(
-    model: Annotated[Path, typer.Argument(help="A model file, written by bmcd fit.")],
-    output: Annotated[Path, typer.Option("--output", "-o", help="The .html file to write.")] = Path("report.html"),
-    test: Annotated[
-        Path | None,
-        typer.Option(help="Clicks it has not seen (csv, tsv, parquet), of the same users: how good is it?"),
-    ] = None,
-    before: Annotated[
-        Path | None, typer.Option(help="An older model file: the report also says what changed since.")
-    ] = None,
-    k: Annotated[
-        list[str] | None,
-        typer.Option("-k", help="How many items for each user; several: -k 5,10, which is the default."),
-    ] = None,
+    model: ModelFile,
+    output: Annotated[Path, option("The .html file to write.", "--output", "-o")] = Path("report.html"),
+    test: Annotated[Path | None, option("Test clicks (csv, tsv, parquet) of the users of the model.")] = None,
+    before: Annotated[Path | None, option("An older model file; the report also shows what changed.")] = None,
+    k: Annotated[list[str] | None, option("The numbers of items per list. Default: 5,10.", "-k")] = None,
     users: Annotated[
-        list[str] | None, typer.Option("--user", help="Show this user; may be repeated. By default 12 are chosen.")
+        list[str] | None, option("Show this user; may be repeated. Default: 12 users are chosen.", "--user")
     ] = None,
-    title: Annotated[str, typer.Option(help="The heading.")] = "What is recommended, and how good it is",
-    data: Annotated[str, typer.Option(help="What the data are called, below the heading.")] = "",
-    rivals: Annotated[bool, typer.Option(help="Compare with other methods, untuned.")] = True,
+    title: Annotated[str, option("The heading.")] = "What is recommended, and how good it is",
+    data: Annotated[str, option("The name of the data, below the heading.")] = "",
+    rivals: Annotated[bool, option("Compare with untuned baselines.")] = True,
     items: Annotated[
-        Path | None,
-        typer.Option(
-            help="Groups, links and pictures of items: a file with the columns item, section, link, image."
-        ),
+        Path | None, option("A file with columns item, section, link, image: groups, links and pictures of items.")
     ] = None,
-    popular: Annotated[
-        int | None, typer.Option(min=1, help="How many items are popular, not rare; by default a fifth.")
-    ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="The seed of the other methods and the intervals.")] = 0,
-    threads: Annotated[int | None, typer.Option(min=1, help="By default one for each core.")] = None,
+    popular: Popular = None,
+    seed: Seed = 0,
+    threads: Threads = None,
     layout: Layout = USUAL,
     ignore_unknown: IgnoreUnknown = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    as_json: AsJson = False,
 ) -> None:
-    """Write a report that opens in any browser, offline: plain words first, numbers second, method last.
+    """Write an HTML report that opens in any browser, offline: a summary first, numbers second, methods last.
 
-    Without --test it leaves out what needs clicks kept aside: accuracy, cut-offs, other methods.
+    Without --test it leaves out accuracy, cut-offs and baselines, which need test clicks.
     """
-    options: Any = {"k": _read_numbers(k), "n_popular": popular, "seed": seed, "n_threads": threads}
+    options: Any = {"k": whole_numbers(k, "-k"), "n_popular": popular, "seed": seed, "n_threads": threads}
     options |= {"title": title, "data": data, "items": items}
     wanted = [user for text in users or [] for user in ids_in(text)]
     if users and not wanted:
         raise typer.BadParameter("--user has no ids in it.")
-    target = check_output(output, SUFFIXES, [model, test, before, items])
+    target = check_output(output, REPORTS, [model, test, before, items])
     import bmcd
     from bmcd.models.persistence import load_model
 
     fitted = load_model(model)
     known, test_clicks, shown = fitted.clicks_, None, None
-    if known.n_users:  # else the report itself says what is wrong
+    if known.n_users:  # otherwise the report raises the error
         if test is not None:
-            test_clicks = as_known(layout.read_aloud(test), known, ignore_unknown)
+            test_clicks = as_known(layout.read(test, notes=True), known, ignore_unknown)
         if wanted:
             shown = own_ids(wanted, known.users, "user", "Show users that the model was fitted to.")
     reported = fitted if before is None else _named(before, load_model(before), model, fitted)
@@ -84,15 +82,32 @@ def report(
 
 
 def _named(before: Path, old: Any, now: Path, new: Any) -> dict[str, Any]:
-    """The two models by the names of their files, or by the paths where these are the same."""
+    """Return two models by the names of their files, or by their paths if the names are the same."""
     names = (before.stem, now.stem) if before.stem != now.stem else (str(before), str(now))
     return {plain(names[0]): old, plain(names[1]): new}
 
 
-def _read_numbers(texts: list[str] | None) -> list[int] | None:
-    if not texts:
-        return None
-    parts = [part.strip() for text in texts for part in text.split(",") if part.strip()]
-    if not parts or not all(part.isascii() and part.isdigit() and int(part) > 0 for part in parts):
-        raise typer.BadParameter(f"-k must be whole numbers from 1 on, such as 5 or 5,10, not {','.join(texts)!r}.")
-    return list(dict.fromkeys(map(int, parts)))
+def card(
+    model: ModelFile,
+    output: Annotated[Path, option("The file to write: .md, .html or .json.", "--output", "-o")] = Path("card.md"),
+    as_json: AsJson = False,
+) -> None:
+    """Write a model card: data, dates, members, calibration, groups of items, limits, intended use, versions."""
+    from bmcd.models.persistence import load_model
+    from bmcd.reporting.card import html_card, make_card, markdown_card
+
+    target = check_output(output, CARDS, [model])
+    fitted = load_model(model)
+    with model.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    kind = output.suffix.lower()
+    if kind == ".json":
+        write_json(target, make_card(fitted, digest).to_dict(), indent=2)
+    else:
+        text = markdown_card(fitted, digest) if kind == ".md" else html_card(fitted, digest)
+        with open_replacement(target) as out:
+            out.write(text)
+    if as_json:
+        print_json({"model": model, "file": output, "bytes": target.stat().st_size})
+    else:
+        say(f"model card: {output} ({file_size(output)})")

@@ -13,14 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bmcd.cli.finishing import held_back
-from bmcd.cli.ids import as_known
-from bmcd.cli.log_files import (
-    USUAL,
-    IgnoreUnknown,
-    Layout,
-    with_layout,
-)
+from bmcd.cli.errors import held_back
+from bmcd.cli.options import USUAL, IgnoreUnknown, Layout, ModelFile, as_known
 from bmcd.cli.output import print_json, say
 from bmcd.packages import import_optional
 from bmcd.progress import QUIET
@@ -32,9 +26,8 @@ KEY = "BMCD_SERVE_KEY"
 LIMITS, LIVE = "Limits", "Live use"
 
 
-@with_layout
 def serve(
-    model: Annotated[Path, typer.Argument(help="A model file, written by bmcd fit.")],
+    model: ModelFile,
     host: Annotated[str, typer.Option(help="Listen on this address; 0.0.0.0 is for all.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one.")] = 8000,
     watch: Annotated[

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from bmcd.cli.names import SimulatedModel
+from bmcd.cli.options import AsJson, Seed
 from bmcd.cli.output import TABLES, check_output, open_table, print_json, say, write_frame
 from bmcd.progress import counting
 
@@ -21,10 +21,10 @@ PAPER_ITEMS = 50
 CHUNK = 50_000
 # The options that each model takes, besides users, items and seed.
 TAKES = {
-    SimulatedModel.bmcd: ("clusters", "alpha", "mean_clicks", "truth"),
-    SimulatedModel.tastes: ("tastes", "alpha", "mean_clicks", "truth"),
-    SimulatedModel.sessions: ("days", "mean_clicks", "follow", "repeats", "drift"),
-    SimulatedModel.log: ("days", "mean_clicks"),
+    "bmcd": ("clusters", "alpha", "mean_clicks", "truth"),
+    "tastes": ("tastes", "alpha", "mean_clicks", "truth"),
+    "sessions": ("days", "mean_clicks", "follow", "repeats", "drift"),
+    "log": ("days", "mean_clicks"),
 }
 
 
@@ -35,12 +35,12 @@ def simulate(
     users: Annotated[int, typer.Option(min=1, help="How many users.")] = 3000,
     items: Annotated[int, typer.Option(min=1, help="How many items.")] = PAPER_ITEMS,
     model: Annotated[
-        SimulatedModel,
+        Literal["bmcd", "tastes", "sessions", "log"],
         typer.Option(
             help="bmcd: one cluster per user, as in the paper's study; tastes: several tastes; sessions: clicks in "
             "order, with times; log: a large log with times and items that come and go."
         ),
-    ] = SimulatedModel.bmcd,
+    ] = "bmcd",
     tastes: Annotated[
         int | None,
         typer.Option(
@@ -88,12 +88,12 @@ def simulate(
             min=0.0, help="How much log popularity changes from day to day (--model sessions). By default 0.3."
         ),
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same clicks.")] = 0,
+    seed: Seed = 0,
     truth: Annotated[
         Path | None,
         typer.Option(help="Where the truth goes: every user's cluster and full ranking (.csv, .parquet, .json)."),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Simulate clicks, to try things where the truth is known.
 
@@ -107,13 +107,13 @@ def simulate(
         "repeats": repeats, "drift": drift, "mean_clicks": mean_clicks,
     }  # fmt: skip
     if wrong := [name for name, value in given.items() if value is not None and name not in TAKES[model]]:
-        raise typer.BadParameter(f"--model {model.value} does not take --{', --'.join(wrong)}.")
+        raise typer.BadParameter(f"--model {model} does not take --{', --'.join(wrong)}.")
     options: dict[str, Any] = {
         name: given[name]
         for name in ("alpha", "mean_clicks", "follow", "repeats", "drift")
         if given[name] is not None
     }
-    if model is SimulatedModel.sessions:
+    if model == "sessions":
         _simulate_sessions(
             users, items, options | ({} if days is None else {"n_days": days}), seed, output, as_json
         )
@@ -122,7 +122,7 @@ def simulate(
     true_target = None if truth is None else check_output(truth, TABLES, but_not=[output])
     import bmcd
 
-    if model is SimulatedModel.log:
+    if model == "log":
         n_days, per_user = 30 if days is None else days, 20.0 if mean_clicks is None else mean_clicks
         n_clicks = _write_log(target, users, items, per_user, n_days, seed)
         if as_json:
@@ -133,7 +133,7 @@ def simulate(
             say(f"Next:   bmcd fit {output} -o model.bmcd --refresh 1h --last 72h")
         return
     found: Simulation | TasteSimulation
-    if model is SimulatedModel.tastes:
+    if model == "tastes":
         what, options["n_tastes"] = "tastes", 40 if tastes is None else tastes
         found = bmcd.simulate_tastes(users, items, seed=seed, **options)
         how, next_step = " --model tastes", f" --model tastes --tastes {len(found.rho)}"

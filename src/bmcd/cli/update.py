@@ -8,13 +8,12 @@ from typing import Annotated
 
 import typer
 
-from bmcd.cli.finishing import held_back
-from bmcd.cli.log_files import USUAL, Layout, Order, TextIds, with_layout
+from bmcd.cli.errors import held_back
+from bmcd.cli.options import USUAL, AsJson, Layout, TextIds
 from bmcd.cli.output import MODELS, check_output, print_json, say
 from bmcd.errors import InputError
 
 
-@with_layout
 def update(
     model: Annotated[Path, typer.Argument(help="A model file, written by bmcd fit, with the clicks in it.")],
     clicks: Annotated[
@@ -28,7 +27,7 @@ def update(
     ] = None,
     layout: Layout = USUAL,
     text_ids: TextIds = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Add clicks to a model of counts: its counts are then those of a fit to all clicks.
 
@@ -44,9 +43,9 @@ def update(
         raise InputError(f"{model}: {type(fitted).__name__} models cannot be updated: fit again, to all clicks.")
     known = fitted.clicks_
     if known.order == "rows" and layout.time_column is None and layout.order is None:
-        layout = layout._replace(order=Order.rows)
+        layout = layout._replace(order="rows")
     before = len(known.sequence)
-    more = layout.read_aloud(clicks, text_ids=text_ids)
+    more = layout.read(clicks, notes=True, text_ids=text_ids)
     fitted.update(more, keep=keep)
     after = fitted.clicks_
     with held_back():
