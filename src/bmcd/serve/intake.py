@@ -12,10 +12,9 @@ from pydantic import ValidationError
 from starlette.responses import Response
 
 from bmcd.clicks.times import CLOCK_FROM, CLOCK_UNITS
-from bmcd.serve.current_model import CurrentModel
 from bmcd.serve.live import Live
-from bmcd.serve.messages import Id, LiveClicks, ProblemDetails
-from bmcd.serve.problems import JsonAnswer, Problem, from_validation
+from bmcd.serve.messages import Id, JsonAnswer, LiveClicks, Problem, ProblemDetails, from_validation
+from bmcd.serve.served_model import CurrentModel
 from bmcd.serve.settings import Limits
 from bmcd.serve.slots import Slots
 from bmcd.serve.store import Click
