@@ -18,8 +18,8 @@ from bmcd.inference.posterior import sample_posterior
 from bmcd.inference.run import Run
 from bmcd.inference.tastes.priors import TastePriors
 from bmcd.models.bmcd_predictor import Predictor
-from bmcd.models.cluster_matching import name_clusters
-from bmcd.models.held_out_users import log_likelihood_by_draw, log_mean
+from bmcd.models.choose_clusters import log_likelihood_by_draw, log_mean
+from bmcd.models.clusters import name_clusters
 from experiments.case_study.data import DataSet, prepare
 from experiments.case_study.forecasts import measure_forecasts
 from experiments.lists import recommend

@@ -32,7 +32,7 @@ from bmcd.baselines.counting import (
     two_steps,
 )
 from bmcd.baselines.session_knn import SessionKNN, session_scores
-from bmcd.models.fastmath import log1p_of
+from bmcd.models.next_k import log1p_of
 from bmcd.threads import thread_count
 
 Ints = NDArray[np.int64]

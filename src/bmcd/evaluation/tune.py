@@ -17,8 +17,8 @@ from bmcd.arrays import Floats
 from bmcd.clicks import splitting
 from bmcd.clicks.log import Clicks
 from bmcd.errors import InputError, Message, Option
+from bmcd.evaluation.backtest import window_hits
 from bmcd.evaluation.evaluate import evaluate
-from bmcd.evaluation.windows import window_hits
 from bmcd.models.top_k import check_horizon, check_k
 from bmcd.progress import counting
 from bmcd.threads import thread_count

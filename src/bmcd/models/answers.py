@@ -15,8 +15,7 @@ from bmcd.clicks.item_table import allowed_items
 from bmcd.clicks.log import Clicks
 from bmcd.errors import InputError
 from bmcd.inference.diagnostics import Verdict
-from bmcd.models.cluster_names import checked_names
-from bmcd.models.clusters import ClusterSummaries
+from bmcd.models.clusters import ClusterSummaries, checked_names
 from bmcd.models.top_k import Lists, best_items, clicked_mask
 
 T = TypeVar("T")

@@ -22,7 +22,7 @@ from bmcd.inference.tastes import diagnostics as taste_diagnostics
 from bmcd.inference.tastes.draws import TasteDraws
 from bmcd.mallows.latent.scan import shared_tables
 from bmcd.models.answers import MaxDraws, Options, draws_per_chain
-from bmcd.models.cluster_matching import ClusterNames
+from bmcd.models.clusters import ClusterNames
 from bmcd.packages import import_optional
 from bmcd.progress import counting
 from bmcd.rng import stream_key

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from bmcd.blend.blend import Blend
 from bmcd.evaluation import PairedDifference
-from bmcd.evaluation.diversity_price import Price
+from bmcd.evaluation.diversify import Price
 from bmcd.models.tastes import Tastes
 from bmcd.reporting.reliability import convergence
 from bmcd.reporting.results import LEAST_KEPT, Cutoff, Results, ResultsForK
