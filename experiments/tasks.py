@@ -20,7 +20,7 @@ from typing import Any
 from bmcd import __version__
 from bmcd.errors import FitWarning
 from bmcd.files import write_file
-from bmcd.threads import LIMIT, thread_count
+from bmcd.utils import LIMIT, thread_count
 
 Result = dict[str, Any]
 

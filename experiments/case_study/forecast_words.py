@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from bmcd.text import and_list
+from bmcd.utils import and_list
 from experiments.case_study.forecasts import KEPT_SHARES
 from experiments.case_study.plan import BLEND, MAIN, TASTES, blend_name
 from experiments.case_study.results import DataSetResults

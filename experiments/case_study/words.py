@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from bmcd.text import and_list
+from bmcd.utils import and_list
 from experiments.case_study.forecast_tables import smallest_cutoff
 from experiments.case_study.forecast_words import on_probabilities
 from experiments.case_study.plan import BLEND, MAIN, TASTES, Fit

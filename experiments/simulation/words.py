@@ -6,7 +6,7 @@ from collections import Counter
 
 import numpy as np
 
-from bmcd.text import and_list
+from bmcd.utils import and_list
 from experiments.differences import against
 from experiments.document import percent
 from experiments.simulation import plan, tables

@@ -21,7 +21,7 @@ from bmcd.markup import paragraphs, table, tag
 from bmcd.models.estimator import clone
 from bmcd.models.top_k import check_horizon, check_k
 from bmcd.progress import counting
-from bmcd.text import listed
+from bmcd.utils import listed
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from bmcd.arrays import Floats
 from bmcd.clicks.item_table import ItemGroups
 from bmcd.clicks.log import Clicks, Library
 from bmcd.evaluation.lists import RankedLists
 from bmcd.evaluation.metrics import PerUser, list_lengths
+from bmcd.utils import Floats
 
 # The part of a user's own distribution that is mixed into that of the list, so that no logarithm is infinite.
 SMOOTHING = 0.01

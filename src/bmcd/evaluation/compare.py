@@ -25,7 +25,7 @@ from bmcd.evaluation.intervals import Interval, PairedDifference, paired_differe
 from bmcd.evaluation.windows import takes
 from bmcd.models.top_k import check_k
 from bmcd.progress import counting
-from bmcd.text import listed
+from bmcd.utils import listed
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -23,7 +23,7 @@ from bmcd.evaluation.lists import RankedLists, read_k, read_lists
 from bmcd.evaluation.metrics import PerUser
 from bmcd.markup import paragraphs, table, tag
 from bmcd.models.hits import Truth, read_truth, was_clicked
-from bmcd.text import listed
+from bmcd.utils import listed
 
 if TYPE_CHECKING:
     from bmcd.simulation import Simulation

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bmcd.evaluation.exposure_limits import Limits
-from bmcd.packages import import_optional
+from bmcd.utils import import_optional
 
 Bools = NDArray[np.bool_]
 Ints = NDArray[np.int64]

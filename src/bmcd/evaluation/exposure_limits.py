@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from bmcd.clicks.item_table import ItemGroups, group_numbers
 from bmcd.clicks.log import Clicks
 from bmcd.errors import ExposureError, InputError, InputTypeError
-from bmcd.text import listed, shown
+from bmcd.utils import listed, shown
 
 Ints = NDArray[np.int64]
 Limit = int | float | Mapping[Any, int | float]

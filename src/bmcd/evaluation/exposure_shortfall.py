@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from bmcd.errors import ExposureError
 from bmcd.evaluation.exposure_flow import FlowProblem, graph_solvers, widest_coverage
 from bmcd.evaluation.exposure_limits import NAMED, GroupLimits
-from bmcd.text import listed, shown
+from bmcd.utils import listed, shown
 
 Ids = NDArray[Any]
 

@@ -8,7 +8,6 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bmcd.arrays import Floats
 from bmcd.clicks.frames import column_names, columns
 from bmcd.clicks.ids import id_ranks
 from bmcd.clicks.log import Clicks
@@ -17,7 +16,7 @@ from bmcd.evaluation.lists import read_lists
 from bmcd.models.base import ProbabilityModel
 from bmcd.models.list_rules import merged
 from bmcd.models.top_k import best_items
-from bmcd.text import shown
+from bmcd.utils import Floats, shown
 
 Bools = NDArray[np.bool_]
 Value = Literal["probability", "score"]

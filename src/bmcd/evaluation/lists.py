@@ -13,7 +13,7 @@ from bmcd.clicks.ids import encode
 from bmcd.clicks.log import Clicks
 from bmcd.errors import ClicksError, InputError
 from bmcd.models.hits import was_clicked
-from bmcd.text import shown
+from bmcd.utils import shown
 
 Ints = NDArray[np.int64]
 

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from bmcd.arrays import Floats
 from bmcd.evaluation.lists import RankedLists
+from bmcd.utils import Floats
 
 Bools = NDArray[np.bool_]
 

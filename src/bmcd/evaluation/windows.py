@@ -9,13 +9,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bmcd.arrays import Floats
 from bmcd.clicks import splitting
 from bmcd.clicks.log import Clicks
 from bmcd.clicks.splitting import Window
 from bmcd.errors import ClicksError, InputError, Message, Option
 from bmcd.evaluation.lists import read_lists
 from bmcd.models.hits import read_truth, was_clicked
+from bmcd.utils import Floats
 
 Ints = NDArray[np.int64]
 

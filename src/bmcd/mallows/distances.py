@@ -10,20 +10,20 @@ used here.
 # Numba kernels carry no annotations: arrays in them are untyped on purpose.
 # mypy: disable-error-code="no-untyped-def"
 
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 
 import numba
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bmcd.arrays import Floats, Integers
 from bmcd.errors import InputError, Message, Option
 from bmcd.mallows.rank_scale import scale_values
+from bmcd.utils import Floats, Integers
 
 DISTANCES = ("footrule", "spearman", "kendall", "cayley", "hamming", "ulam")
 FOOTRULE, SPEARMAN, KENDALL, CAYLEY, HAMMING, ULAM = range(6)  # what compiled code calls them
 
-Result = Integers | np.int64  # one number for two single rankings
+Result: TypeAlias = "Integers | np.int64"  # one number for two single rankings
 AnyArray = NDArray[Any]
 Flags = NDArray[np.bool_]
 
@@ -207,7 +207,7 @@ def distance(
         return _FUNCTIONS[DISTANCES.index(distance)](ranks, rho)
     r, consensus = _check_pair(ranks, rho)
     g = scale_values(r.shape[-1], rank_scale)
-    return cast(Floats | np.float64, np.abs(g[r - 1] - g[consensus - 1]).sum(axis=-1))
+    return cast("Floats | np.float64", np.abs(g[r - 1] - g[consensus - 1]).sum(axis=-1))
 
 
 _FUNCTIONS = (footrule, spearman, kendall, cayley, hamming, ulam)  # in the order of DISTANCES

@@ -18,7 +18,7 @@ import numba
 import numpy as np
 
 import bmcd.compiling  # noqa: F401  (must stand before the first kernel)
-from bmcd.arrays import Floats
+from bmcd.utils import Floats
 
 # The largest part of the capital that is bet.
 BOLDEST = 0.75

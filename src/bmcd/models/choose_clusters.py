@@ -15,7 +15,6 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bmcd.arrays import Floats
 from bmcd.clicks import splitting
 from bmcd.clicks.log import Clicks
 from bmcd.errors import InputError, InputTypeError, Interrupted
@@ -33,6 +32,7 @@ from bmcd.models.cluster_choice import (
 )
 from bmcd.models.cluster_curves import boxplot_rows, end_of_fall, find_elbow
 from bmcd.models.held_out_users import log_likelihood_by_draw, log_mean
+from bmcd.utils import Floats
 
 __all__ = ["ClusterChoice", "choose_n_clusters", "criteria_table", "within_one_standard_error"]
 

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bmcd.arrays import Floats
 from bmcd.markup import Html, tag
 from bmcd.models.cluster_curves import falls
 from bmcd.models.held_out_users import log_mean
+from bmcd.utils import Floats
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
-from bmcd.arrays import Floats
 from bmcd.inference.draws import Draws
+from bmcd.utils import Floats
 
 # How often the draws of a chain are matched to their mean ranks, which then change.
 ROUNDS = 3

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from bmcd.errors import InputError
-from bmcd.text import shown
+from bmcd.utils import shown
 
 # A word stands for a cluster if it is in this share of the titles that set it apart, and so many times more
 # frequent there than in all titles.

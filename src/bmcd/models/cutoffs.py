@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bmcd.arrays import Floats
 from bmcd.clicks.log import Library
 from bmcd.errors import InputError
 from bmcd.models.bounds import betting_p_value, qualified
+from bmcd.utils import Floats
 
 # Cut-offs of the paper's tables are multiples of this.
 CUTOFF_STEP = 0.05

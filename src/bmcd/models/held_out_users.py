@@ -7,10 +7,10 @@ import math
 import numpy as np
 from scipy.special import logsumexp
 
-from bmcd.arrays import Floats
 from bmcd.clicks.log import Clicks
 from bmcd.inference.draws import Draws
 from bmcd.mallows.latent.exact import log_likelihood
+from bmcd.utils import Floats
 
 
 def log_likelihood_by_draw(clicks: Clicks, draws: Draws, n_threads: int | None = None) -> Floats:

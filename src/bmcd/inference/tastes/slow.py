@@ -18,11 +18,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bmcd.arrays import Floats
 from bmcd.inference.tastes.priors import GammaPrior, TastePriors
 from bmcd.inference.tastes.rank_laws import RankLaws
 from bmcd.mallows.enumeration import probabilities_enumerated
 from bmcd.mallows.rank_scale import scale_values
+from bmcd.utils import Floats
 
 
 def slow_first_item_law(
