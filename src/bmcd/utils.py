@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from bmcd.errors import InputError, MissingPackageError
 
-if TYPE_CHECKING:  # NumPy is not needed to show the help of a command
+if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-Floats: TypeAlias = "NDArray[np.float64]"
-Integers: TypeAlias = "NDArray[np.int64]"
+    Floats: TypeAlias = NDArray[np.float64]
+    Integers: TypeAlias = NDArray[np.int64]
 
 THREADS = "BMCD_THREADS"
 # What spreadsheets run as a formula. Plain numbers are none.
@@ -27,6 +27,16 @@ _FORMULA = re.compile(r"[\s\0]*[=+\-@\uff1d\uff0b\uff0d\uff20]|[\t\r\n]")
 _NUMBER = re.compile(r"[+-]?(\d+([.,]\d*)?|[.,]\d+)(e[+-]?\d+)?", re.IGNORECASE | re.ASCII)
 # Marks that turn the direction of writing, and so can make a title look like something else.
 _DIRECTION = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+
+
+def __getattr__(name: str) -> Any:
+    """Return a type of arrays; NumPy is loaded for it and not to show the help of a command."""
+    if name not in ("Floats", "Integers"):
+        raise AttributeError(f"module 'bmcd.utils' has no attribute {name!r}")
+    from numpy import float64, int64
+    from numpy.typing import NDArray
+
+    return NDArray[float64] if name == "Floats" else NDArray[int64]
 
 
 def check_count(name: str, value: Any, least: int = 1, *, otherwise: str = "") -> int:

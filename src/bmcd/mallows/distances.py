@@ -10,7 +10,7 @@ used here.
 # Numba kernels carry no annotations: arrays in them are untyped on purpose.
 # mypy: disable-error-code="no-untyped-def"
 
-from typing import Any, TypeAlias, cast
+from typing import Any, cast
 
 import numba
 import numpy as np
@@ -23,7 +23,7 @@ from bmcd.utils import Floats, Integers
 DISTANCES = ("footrule", "spearman", "kendall", "cayley", "hamming", "ulam")
 FOOTRULE, SPEARMAN, KENDALL, CAYLEY, HAMMING, ULAM = range(6)  # what compiled code calls them
 
-Result: TypeAlias = "Integers | np.int64"  # one number for two single rankings
+Result = Integers | np.int64  # one number for two single rankings
 AnyArray = NDArray[Any]
 Flags = NDArray[np.bool_]
 
@@ -207,7 +207,7 @@ def distance(
         return _FUNCTIONS[DISTANCES.index(distance)](ranks, rho)
     r, consensus = _check_pair(ranks, rho)
     g = scale_values(r.shape[-1], rank_scale)
-    return cast("Floats | np.float64", np.abs(g[r - 1] - g[consensus - 1]).sum(axis=-1))
+    return cast(Floats | np.float64, np.abs(g[r - 1] - g[consensus - 1]).sum(axis=-1))
 
 
 _FUNCTIONS = (footrule, spearman, kendall, cayley, hamming, ulam)  # in the order of DISTANCES
