@@ -108,10 +108,10 @@ def fit_bmcd(
     }
 
 
-def fit_rival(
+def fit_baseline(
     data: Mapping[str, Any], model: str, *, grid: Sequence[Mapping[str, Sequence[Any]]], folds: int
 ) -> Result:
-    """Tune a rival on the training clicks, fit it to them, and measure what it recommends."""
+    """Tune a baseline on the training clicks, fit it to them, and measure what it recommends."""
     data_set = DataSet(**data)
     train, k, seed = prepare(data_set).train, data_set.remove, data_set.seed
     model_class = class_named(model)

@@ -119,7 +119,7 @@ def held_out_likelihood(seed: int, n_users: int, candidates: Sequence[int], samp
 
 
 def als(seed: int, n_users: int, k: int, grid: Grid, folds: int) -> Result:
-    """Measure the paper's rival, with the settings that cross-validation over the clicks finds best for this k."""
+    """Measure the paper's baseline, with settings by cross-validation over the clicks for this k."""
     return _tuned_measures(bmcd.baselines.ALS, seed, n_users, grid, folds, tuned_for=k, evaluated=[k])
 
 

@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from scipy import sparse
 from threadpoolctl import threadpool_limits
 
-from bmcd.arrays import Floats
 from bmcd.baselines.counting import (
     Events,
     arrays_of,
@@ -33,7 +32,7 @@ from bmcd.baselines.counting import (
 )
 from bmcd.baselines.session_knn import SessionKNN, session_scores
 from bmcd.models.next_k import log1p_of
-from bmcd.threads import thread_count
+from bmcd.utils import Floats, thread_count
 
 Ints = NDArray[np.int64]
 

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bmcd.arrays import Floats
 from bmcd.clicks import splitting
 from bmcd.clicks.log import Clicks, Library
 from bmcd.clicks.splitting import Window
@@ -25,7 +24,7 @@ from bmcd.models.estimator import clone
 from bmcd.models.hits import read_truth, was_clicked
 from bmcd.models.top_k import check_horizon, check_k
 from bmcd.progress import counting
-from bmcd.text import listed
+from bmcd.utils import Floats, listed
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -29,7 +29,7 @@ from bmcd.files import open_replacement, write_csv, write_file, write_json
 from bmcd.markup import table, tag
 from bmcd.models.top_k import check_k
 from bmcd.progress import counting
-from bmcd.text import listed
+from bmcd.utils import listed
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bmcd.arrays import Floats
 from bmcd.clicks.histories import clicks_of_histories
 from bmcd.clicks.log import Clicks, Library
 from bmcd.errors import InputError, InputTypeError
@@ -21,6 +20,7 @@ from bmcd.models.estimator import clone
 from bmcd.models.hits import Truth, read_truth, was_clicked
 from bmcd.models.list_rules import ListRules, groups_in_lists, read_rules, ruled_lists
 from bmcd.models.top_k import Lists, check_horizon, check_k
+from bmcd.utils import Floats
 
 if TYPE_CHECKING:
     import pandas as pd

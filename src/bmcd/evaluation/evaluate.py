@@ -29,7 +29,7 @@ from bmcd.evaluation.metrics import (
 )
 from bmcd.markup import paragraphs, table, tag
 from bmcd.models.hits import Truth, read_truth, was_clicked
-from bmcd.text import listed
+from bmcd.utils import listed
 
 if TYPE_CHECKING:
     from bmcd.simulation import Simulation

@@ -10,7 +10,6 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bmcd.arrays import Floats
 from bmcd.clicks.frames import column_names, columns
 from bmcd.clicks.ids import id_ranks
 from bmcd.clicks.item_table import ItemGroups, group_numbers
@@ -20,8 +19,7 @@ from bmcd.evaluation.metrics import read_lists
 from bmcd.models.base import ProbabilityModel
 from bmcd.models.list_rules import merged
 from bmcd.models.top_k import best_items
-from bmcd.packages import import_optional
-from bmcd.text import listed, shown
+from bmcd.utils import Floats, import_optional, listed, shown
 
 Ints = NDArray[np.int64]
 Limit = int | float | Mapping[Any, int | float]

@@ -10,14 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from bmcd.arrays import Floats
 from bmcd.clicks.frames import collected, column_names, column_of, columns
 from bmcd.clicks.ids import encode
 from bmcd.clicks.item_table import ItemGroups
 from bmcd.clicks.log import Clicks, Library
 from bmcd.errors import ClicksError, InputError
 from bmcd.models.hits import was_clicked
-from bmcd.text import shown
+from bmcd.utils import Floats, shown
 
 Ints = NDArray[np.int64]
 

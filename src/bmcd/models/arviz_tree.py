@@ -23,10 +23,9 @@ from bmcd.inference.tastes.draws import TasteDraws
 from bmcd.mallows.latent.scan import shared_tables
 from bmcd.models.answers import MaxDraws, Options, draws_per_chain
 from bmcd.models.clusters import ClusterNames
-from bmcd.packages import import_optional
 from bmcd.progress import counting
 from bmcd.rng import stream_key
-from bmcd.threads import thread_count
+from bmcd.utils import import_optional, thread_count
 
 AnyDraws = TypeVar("AnyDraws", bound=ChainDraws)
 PER_CLUSTER = ("alpha", "tau", "rho", "label_counts", "alpha_accepted")

@@ -19,7 +19,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import logsumexp
 
-from bmcd.arrays import Floats
 from bmcd.clicks import splitting
 from bmcd.clicks.log import Clicks
 from bmcd.errors import InputError, InputTypeError, Interrupted
@@ -31,6 +30,7 @@ from bmcd.inference.priors import Priors
 from bmcd.inference.run import Run
 from bmcd.mallows.latent.exact import log_likelihood
 from bmcd.markup import Html, tag
+from bmcd.utils import Floats
 
 if TYPE_CHECKING:
     import pandas as pd

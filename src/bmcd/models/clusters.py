@@ -12,12 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
-from bmcd.arrays import Floats
 from bmcd.clicks.log import Clicks, Library
 from bmcd.errors import InputError
 from bmcd.inference.draws import Draws
 from bmcd.markup import short_title, table
-from bmcd.text import shown
+from bmcd.utils import Floats, shown
 
 # How often the draws of a chain are matched to their mean ranks, which then change.
 ROUNDS = 3

@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 import bmcd.compiling  # noqa: F401  (must stand before the first kernel)
-from bmcd.arrays import Floats
 from bmcd.clicks.log import Library
 from bmcd.errors import InputError
+from bmcd.utils import Floats
 
 # The largest part of the capital that is bet.
 BOLDEST = 0.75

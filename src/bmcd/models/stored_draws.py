@@ -28,7 +28,7 @@ from bmcd.models.persistence import (
     unpack_clicks,
     without_users,
 )
-from bmcd.text import shown
+from bmcd.utils import shown
 
 STOPPED = ("finished", "time", "interrupted")
 # Optional arrays, which other functions read.

@@ -12,9 +12,8 @@ from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 import numpy as np
 
-from bmcd.arrays import Floats
 from bmcd.errors import InputError, InputTypeError
-from bmcd.packages import import_optional
+from bmcd.utils import Floats, import_optional
 
 import_optional("matplotlib", needed_by="drawing a figure", extra="report")
 import matplotlib  # noqa: E402
