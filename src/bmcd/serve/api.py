@@ -36,7 +36,7 @@ from bmcd.serve.metrics import CONTENT_TYPE, Metrics
 from bmcd.serve.served_model import CurrentModel, ServedModel
 from bmcd.serve.settings import Limits
 from bmcd.serve.slots import Slots
-from bmcd.text import shown
+from bmcd.utils import shown
 
 B = TypeVar("B", bound=Body)
 TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}

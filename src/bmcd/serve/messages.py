@@ -27,7 +27,7 @@ from starlette.responses import Response
 
 from bmcd.errors import BmcdError
 from bmcd.serve.settings import Limits
-from bmcd.text import shown
+from bmcd.utils import shown
 
 # An error is made for every field that should not be there, so there may not be many.
 MOST_FIELDS = 32

@@ -36,7 +36,7 @@ from bmcd.serve.messages import Id, Problem
 from bmcd.serve.metrics import Metrics
 from bmcd.serve.settings import Settings
 from bmcd.serve.slots import stop_if_unwanted
-from bmcd.text import listed, shown
+from bmcd.utils import listed, shown
 
 log = logging.getLogger("bmcd.serve")
 
