@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from bmcd.arrays import Floats
 from bmcd.baselines.ordered import more_clicks
 from bmcd.blend import file
 from bmcd.blend.explain import BlendExplanation, contributions, reasons
@@ -26,6 +25,7 @@ from bmcd.models.answers import MaxDraws, Options
 from bmcd.models.base import ProbabilityModel
 from bmcd.models.list_rules import Rules
 from bmcd.models.top_k import Frame, Lists, check_horizon, check_k
+from bmcd.utils import Floats
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -97,7 +97,7 @@ def _extras() -> Check:
 def _cores() -> Check:
     import numba
 
-    from bmcd.threads import n_cores
+    from bmcd.utils import n_cores
 
     text = f"{n_cores()} of {os.cpu_count()} may be used; numba has {numba.get_num_threads()} threads"
     if hasattr(os, "getloadavg") and os.getloadavg()[0] > 1.5 * n_cores():

@@ -11,7 +11,7 @@ from bmcd.cli.output import plain, rows_of
 
 if TYPE_CHECKING:
     from bmcd.clicks.log import Clicks
-    from bmcd.models.cluster_choice import ClusterChoice
+    from bmcd.models.choose_clusters import ClusterChoice
 
 MEMORY = "choice"  # the kind of the file that remembers a choice
 

@@ -36,8 +36,7 @@ from typing import Any
 
 from bmcd.clicks.log import Clicks
 from bmcd.errors import ConfigError
-from bmcd.evaluation.compare import Comparison, compare
-from bmcd.evaluation.comparison_folder import config_of
+from bmcd.evaluation.compare import Comparison, compare, config_of
 from bmcd.files import open_replacement, write_csv, write_file, write_json
 
 COMPARE_KEYS = ("horizon", "against", "level", "resamples", "n_popular")

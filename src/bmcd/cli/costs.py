@@ -74,7 +74,7 @@ def check_fit_cost(
     """Raise an error if the BMCD and Tastes of a fit would not fit into memory, or would take hours."""
     from bmcd.blend.fitting import EASE_ITEMS, MODEL_CUTS
     from bmcd.cli.checks import free_memory
-    from bmcd.threads import thread_count
+    from bmcd.utils import thread_count
 
     names = parts if model is ModelName.blend else [PartName.bmcd if model is ModelName.bmcd else PartName.tastes]
     n_threads = thread_count(run.get("n_threads"))

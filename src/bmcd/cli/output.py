@@ -13,7 +13,7 @@ from typing import IO, TYPE_CHECKING, Annotated, Any, TextIO
 import typer
 
 from bmcd.files import check_writable, json_ready, open_replacement, write_csv
-from bmcd.text import plain
+from bmcd.utils import plain
 
 if TYPE_CHECKING:
     from rich.console import Console

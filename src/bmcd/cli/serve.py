@@ -22,8 +22,8 @@ from bmcd.cli.log_files import (
     with_layout,
 )
 from bmcd.cli.output import print_json, say
-from bmcd.packages import import_optional
 from bmcd.progress import QUIET
+from bmcd.utils import import_optional
 
 if TYPE_CHECKING:
     from bmcd.serve.served_model import ServedModel

@@ -30,7 +30,7 @@ from bmcd.serve.problems import JsonAnswer, Problem, from_error, from_validation
 from bmcd.serve.served_model import ServedModel
 from bmcd.serve.settings import Limits
 from bmcd.serve.slots import Slots
-from bmcd.text import shown
+from bmcd.utils import shown
 
 B = TypeVar("B", bound=Body)
 PROBLEMS: dict[int | str, dict[str, Any]] = {

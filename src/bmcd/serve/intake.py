@@ -20,7 +20,7 @@ from bmcd.serve.settings import Limits
 from bmcd.serve.slots import Slots
 from bmcd.serve.store import Click
 from bmcd.serve.updating import FUTURE
-from bmcd.text import shown
+from bmcd.utils import shown
 
 PROBLEMS: dict[int | str, dict[str, Any]] = {
     422: {"model": ProblemDetails, "description": "A click cannot be recorded, so none was; the problem says why."},

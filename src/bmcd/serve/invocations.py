@@ -9,7 +9,7 @@ from typing import Any
 from bmcd.serve.messages import Invocation, Recommend
 from bmcd.serve.problems import Problem
 from bmcd.serve.settings import Limits
-from bmcd.text import shown
+from bmcd.utils import shown
 
 FORMS = ("dataframe_split", "dataframe_records", "instances", "inputs")
 MORE = ("k", "horizon", "min_probability", "items", "exclude", "only", "never", "rules")

@@ -12,7 +12,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from bmcd.errors import BmcdError
-from bmcd.text import shown
+from bmcd.utils import shown
 
 TITLES = {
     400: "Bad request",

@@ -30,7 +30,7 @@ from bmcd.models.top_k import Lists
 from bmcd.reporting.card import html_card, make_card
 from bmcd.serve.messages import Id
 from bmcd.serve.slots import stop_if_unwanted
-from bmcd.text import listed, shown
+from bmcd.utils import listed, shown
 
 # What a model is asked before it is called ready.
 WARM_K = 10
