@@ -13,9 +13,8 @@ from numpy.typing import NDArray
 from bmcd.baselines.ordered import more_clicks
 from bmcd.blend import file
 from bmcd.blend.explain import BlendExplanation, contributions, reasons
-from bmcd.blend.fitting import Fitted, Models, fit_ordered, fit_unordered
+from bmcd.blend.fitting import Fitted, Models, fit_ordered, fit_unordered, updated
 from bmcd.blend.predictor import BlendPredictor
-from bmcd.blend.updating import updated
 from bmcd.clicks.histories import clicks_of_histories
 from bmcd.clicks.ids import places_of
 from bmcd.clicks.item_table import Filter
