@@ -72,7 +72,7 @@ bench-guard: .venv/all
 	$(BIN)/python benchmarks/guard.py
 
 bench: .venv/all
-	$(BIN)/python benchmarks/exact_sums.py
+	$(BIN)/python -m benchmarks.exact_sums
 
 # Both of the paper's studies, in full into experiments/ (two hours on two cores), or with QUICK=1 in their quick form.
 reproduce: .venv/all

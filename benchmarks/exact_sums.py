@@ -1,4 +1,4 @@
-"""How long the exact sums take: `make bench`, or python benchmarks/exact_sums.py.
+"""How long the exact sums take: `make bench`, or python -m benchmarks.exact_sums.
 
 Every figure is the best of several runs on one thread, which is what a quiet machine would give. The ratios compare
 things measured in the same run, and mean more than the seconds.
@@ -13,11 +13,11 @@ import time
 from collections.abc import Callable
 
 import numpy as np
+from tests.reference.mallows import slow_log_likelihood
 
 import bmcd
 from bmcd.mallows.footrule_scan import sample_scan
 from bmcd.mallows.latent.scan import cluster_tables, shared_tables
-from bmcd.mallows.latent.slow_twin import slow_log_likelihood
 from bmcd.mallows.latent.users import ClickedItems, log_likelihoods, redraw, top_probabilities
 from bmcd.mallows.rank_scale import scale_gaps, scale_values
 from bmcd.rng import stream_key

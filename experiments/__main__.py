@@ -74,7 +74,9 @@ def case_study(
     user_column: Annotated[str, typer.Option(help="The column of your clicks with users.")] = "user",
     item_column: Annotated[str, typer.Option(help="The column of your clicks with items.")] = "item",
     titles: Annotated[Path | None, typer.Option(help="A file with titles of your items.")] = None,
-    most_clicked: Annotated[Count, typer.Option(min=1, help="Keep so many items, the most clicked (200).")] = None,
+    most_clicked: Annotated[
+        Count, typer.Option(min=1, help="Number of items to keep, the most clicked (200).")
+    ] = None,
     at_least: Annotated[Count, typer.Option(min=1, help="Keep users with so many clicks on these (13).")] = None,
     remove: Annotated[Count, typer.Option(min=1, help="Clicks of each user to remove and recommend (10).")] = None,
     seed: Annotated[int, typer.Option(min=0, help="Of the removed clicks, and of every fit.")] = 0,
@@ -82,7 +84,7 @@ def case_study(
     workers: Workers = None,
     as_json: AsJson = False,
 ) -> None:
-    """Run the case study's protocol on public clicks, or on your own: BMCD, Tastes and Blend against tuned rivals.
+    """Run the case study's protocol on public clicks or on yours: BMCD, Tastes and Blend against tuned baselines.
 
     It takes about 50 minutes on two cores. Finished tasks are kept in the folder: after Ctrl-C or a crash, the same
     command continues where it was. Collaborative filtering needs the extra "baselines".

@@ -20,7 +20,7 @@ from typing import Any
 from bmcd import __version__
 from bmcd.errors import FitWarning
 from bmcd.files import write_file
-from bmcd.threads import LIMIT, thread_count
+from bmcd.utils import THREADS, thread_count
 
 Result = dict[str, Any]
 
@@ -178,16 +178,16 @@ def _one_thread() -> Iterator[None]:
     """Use one thread: the other cores have other tasks, and sums over threads may differ in their last digits."""
     from threadpoolctl import threadpool_limits
 
-    before = os.environ.get(LIMIT)
-    os.environ[LIMIT] = "1"
+    before = os.environ.get(THREADS)
+    os.environ[THREADS] = "1"
     try:
         with threadpool_limits(1):
             yield
     finally:
         if before is None:
-            del os.environ[LIMIT]
+            del os.environ[THREADS]
         else:
-            os.environ[LIMIT] = before
+            os.environ[THREADS] = before
 
 
 @contextmanager

@@ -7,7 +7,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "bmcd"
-MOST_AT_THE_TOP = 15
+MOST_AT_THE_TOP = 11
 
 
 def modules_in_order():

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bmcd.models.choose_clusters import criteria_table, within_one_standard_error
-from bmcd.models.cluster_curves import find_elbow
+from bmcd.models.choose_clusters import criteria_table, find_elbow, within_one_standard_error
 from experiments.tasks import Result
 
 if TYPE_CHECKING:

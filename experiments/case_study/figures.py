@@ -28,9 +28,9 @@ TRACED = 4
 
 def by_data_set(results: DataSetResults) -> dict[str, Figure]:
     """Draw the figures that every data set has, and return them by name."""
-    best = results.best_rival
-    # Collaborative filtering, and the most accurate rival if that is another.
-    rivals = {name: results.measure(name, "accuracy") for name in dict.fromkeys([CF, best])}
+    best = results.best_baseline
+    # Collaborative filtering, and the most accurate baseline if that is another.
+    baselines = {name: results.measure(name, "accuracy") for name in dict.fromkeys([CF, best])}
     counts = {name: results.item_counts(name) for name in (MAIN, TASTES, BLEND, CF)}
     # The full names of blends are too long for a legend.
     shown = {MAIN: MAIN, TASTES: TASTES, "Blend": BLEND, best: blend_name(best)}
@@ -39,7 +39,7 @@ def by_data_set(results: DataSetResults) -> dict[str, Figure]:
         "kmeans": kmeans_curve(results),
         "accuracy_by_clusters": accuracy_by_clusters(results),
         "calibration": bmcd.plots.calibration(calibrations, title=results.name),
-        "cutoff": bmcd.plots.cutoff_curve(results.calibration(), rivals=rivals, title=results.name),
+        "cutoff": bmcd.plots.cutoff_curve(results.calibration(), rivals=baselines, title=results.name),
         "kept": kept_curve({label: results.calibration(name) for label, name in shown.items()}, results.name),
         "exposure": bmcd.plots.exposure(counts, title=results.name),
         "alpha": alpha_traces(results),

@@ -1,4 +1,4 @@
-"""The tables of probabilities and cut-offs: some methods with their own, every rival through Blend."""
+"""The tables of probabilities and cut-offs: some methods with their own, every baseline through Blend."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from experiments.document import Row
 
 
 def probabilities(results: DataSetResults) -> Iterator[Row]:
-    """Yield what the probabilities of recommended items promise, and what came of it."""
+    """Yield predicted and observed hits of recommended items."""
     for name, result in results.forecasters.items():
         measured = result["forecasts"]["recommended"]
         yield {
@@ -23,8 +23,8 @@ def probabilities(results: DataSetResults) -> Iterator[Row]:
             "method": name,
             "mean probability %": _with_interval(measured["mean_probability"], 2, 100),
             "hit rate %": _with_interval(measured["hit_rate"], 2, 100),
-            "promised too much, points": _with_interval(measured["excess"], 2, 100),
-            **_scores(measured, "ECE@k"),
+            "predicted minus observed, points": _with_interval(measured["excess"], 2, 100),
+            **_scores(measured, "ECE, bins of 0.01"),
         }
 
 
@@ -57,9 +57,9 @@ def _with_interval(measured: list[float], digits: int, scale: float = 1.0) -> st
 def most_probable(results: DataSetResults) -> Iterator[Row]:
     """Yield the accuracy of each method's most probable recommendations, the same number of each method.
 
-    Beside it stands the difference from the best rival with its probabilities from Blend.
+    Beside it stands the difference from the best baseline with its probabilities from Blend.
     """
-    best = blend_name(results.best_rival)
+    best = blend_name(results.best_baseline)
     for name, result in results.forecasters.items():
         row: Row = {"data set": results.name, "method": name}
         for place, share in enumerate(KEPT_SHARES):
@@ -67,7 +67,7 @@ def most_probable(results: DataSetResults) -> Iterator[Row]:
             row[f"{kept}: cut-off"] = round(result["forecasts"]["most_probable"][place]["cutoff"], 3)
             row[f"{kept}: accuracy %"] = _with_interval(list(results.accuracy_when_kept(name, place)), 2, 100)
             gap = results.ahead_when_kept(name, best, place)
-            row[f"{kept}: minus best rival"] = "" if name == best else _with_interval(list(gap), 2, 100)
+            row[f"{kept}: minus best baseline"] = "" if name == best else _with_interval(list(gap), 2, 100)
         yield row
 
 
@@ -82,17 +82,22 @@ class Cutoff(NamedTuple):
 
 
 def cutoffs(results: DataSetResults) -> Iterator[Row]:
-    """Yield the smallest cut-off with which BMCD, Tastes and its blend are as accurate as each rival."""
+    """Yield the smallest cut-off with which BMCD, Tastes and its blend are as accurate as each baseline."""
     rows: list[tuple[str, str, str, float, Cutoff | None]] = []
     for method in (MAIN, TASTES, BLEND):
-        for name in results.rivals:
+        for name in results.baselines:
             target = results.measure(name, "accuracy")
             rows.append((results.name, method, name, target, smallest_cutoff(results, method, target)))
     if (paper := paper_results(results)) and "cutoff" in paper:
         rows.append((paper["called"], MAIN, "CF", paper["CF"]["accuracy"], Cutoff(**paper["cutoff"])))
-    for data_set, method, rival, target, cutoff in rows:
+    for data_set, method, baseline, target, cutoff in rows:
         value, share, reached = cutoff or UNKNOWN
-        row = {"data set": data_set, "method": method, "as accurate as": rival, "which has %": in_percent(target)}
+        row = {
+            "data set": data_set,
+            "method": method,
+            "as accurate as": baseline,
+            "which has %": in_percent(target),
+        }
         yield {**row, "cut-off": value, "keeps %": in_percent(share), "its accuracy %": in_percent(reached)}
 
 

@@ -1,10 +1,10 @@
-"""What the page says about probabilities, in sentences made from the numbers."""
+"""Sentences of the page about probabilities, made from the numbers."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from bmcd.text import and_list
+from bmcd.utils import and_list
 from experiments.case_study.forecasts import KEPT_SHARES
 from experiments.case_study.plan import BLEND, MAIN, TASTES, blend_name
 from experiments.case_study.results import DataSetResults
@@ -14,9 +14,9 @@ from experiments.document import percent
 
 
 def on_probabilities(results: DataSetResults) -> str:
-    """Return what the probabilities promise, how many hits there were, and how good the forecasts are."""
+    """Return predicted and observed hits, and how good the forecasts are."""
     sentences = [f"**{results.name}.**", *_of_bmcd(results)]
-    sentences += [_promise(results, name) for name in (TASTES, BLEND)]
+    sentences += [_predicted(results, name) for name in (TASTES, BLEND)]
     return " ".join([*sentences, _calibration_errors(results), *map(_kept, [results] * 2, (TASTES, BLEND))])
 
 
@@ -28,7 +28,7 @@ def _of_bmcd(results: DataSetResults) -> list[str]:
     gain = round(calibration.uncertainty, 4) - round(calibration.brier, 4)
     better = "better than" if gain > 0 else "worse than" if gain < 0 else "as good as"
     sentences = [
-        f"The probabilities of BMCD promise {percent(calibration.mean_probability)} on average, and "
+        f"BMCD predicted {percent(calibration.mean_probability)} on average, and "
         f"{percent(calibration.hit_rate)} were hits.",
         f"Of the least probable quarter {least} were hits, of the most probable {most}.",
         f"As forecasts they are {better} giving every recommendation the overall hit rate (Brier score "
@@ -42,12 +42,12 @@ def _of_bmcd(results: DataSetResults) -> list[str]:
     return sentences
 
 
-def _promise(results: DataSetResults, method: str) -> str:
+def _predicted(results: DataSetResults, method: str) -> str:
     measured = results.forecasters[method]["forecasts"]["recommended"]
-    promised, hit = (percent(measured[name][0]) for name in ("mean_probability", "hit_rate"))
+    predicted, hit = (percent(measured[name][0]) for name in ("mean_probability", "hit_rate"))
     excess = Difference(*measured["excess"])
-    verdict = {1: "too much", -1: "too little", 0: "what came, as far as can be told"}[excess.sign]
-    return f"{method} promises {promised}, and {hit} were hits: {verdict}."
+    verdict = {1: "too much", -1: "too little", 0: "equal within the interval"}[excess.sign]
+    return f"{method} predicted {predicted}, and {hit} were hits: {verdict}."
 
 
 def _calibration_errors(results: DataSetResults) -> str:
@@ -56,14 +56,14 @@ def _calibration_errors(results: DataSetResults) -> str:
     ranked = sorted(errors, key=lambda name: errors[name])
     ours = [f"{name} {errors[name]:.4f}" for name in (MAIN, TASTES, BLEND)]
     return (
-        f"Of {len(ranked)} methods {ranked[0]} has the smallest calibration error, ECE@k {errors[ranked[0]]:.4f}, "
+        f"Of {len(ranked)} methods {ranked[0]} has the smallest calibration error, ECE {errors[ranked[0]]:.4f}, "
         f"and {ranked[-1]} the largest, {errors[ranked[-1]]:.4f}; {and_list(ours)}."
     )
 
 
 def _kept(results: DataSetResults, method: str) -> str:
-    """Return how a method's most probable recommendations do beside as many of the best rival's."""
-    best = blend_name(results.best_rival)
+    """Return how a method's most probable recommendations do beside as many of the best baseline's."""
+    best = blend_name(results.best_baseline)
     accuracy, _, _ = results.accuracy_when_kept(method, 0)
     gap = against(results.ahead_when_kept(method, best, 0), best)
     share = percent(KEPT_SHARES[0], 0)

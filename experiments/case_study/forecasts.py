@@ -58,7 +58,7 @@ def measure_forecasts(probability: NDArray[np.float64], recommendations: Any, da
 
 
 def reliability(forecasts: Forecasts, seed: int) -> Result:
-    """Return what was promised, what came of it, ECE and Brier score, each as [value, low, high] over users.
+    """Return predicted and observed hits, ECE and Brier score, each as [value, low, high] over users.
 
     Chance makes the ECE of right probabilities larger than 0, and that of a resample larger still. So its interval
     is the bootstrap's turned around the value, and ``ece_by_chance`` says what right probabilities would have.

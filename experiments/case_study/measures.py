@@ -18,8 +18,8 @@ from bmcd.inference.posterior import sample_posterior
 from bmcd.inference.run import Run
 from bmcd.inference.tastes.priors import TastePriors
 from bmcd.models.bmcd_predictor import Predictor
-from bmcd.models.cluster_matching import name_clusters
-from bmcd.models.held_out_users import log_likelihood_by_draw, log_mean
+from bmcd.models.choose_clusters import log_likelihood_by_draw, log_mean
+from bmcd.models.clusters import name_clusters
 from experiments.case_study.data import DataSet, prepare
 from experiments.case_study.forecasts import measure_forecasts
 from experiments.lists import recommend
@@ -108,10 +108,10 @@ def fit_bmcd(
     }
 
 
-def fit_rival(
+def fit_baseline(
     data: Mapping[str, Any], model: str, *, grid: Sequence[Mapping[str, Sequence[Any]]], folds: int
 ) -> Result:
-    """Tune a rival on the training clicks, fit it to them, and measure what it recommends."""
+    """Tune a baseline on the training clicks, fit it to them, and measure what it recommends."""
     data_set = DataSet(**data)
     train, k, seed = prepare(data_set).train, data_set.remove, data_set.seed
     model_class = class_named(model)

@@ -1,4 +1,4 @@
-"""What the case study runs: data sets, numbers of clusters, lengths of chains, settings of the rivals."""
+"""What the case study runs: data sets, numbers of clusters, lengths of chains, settings of the baselines."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ DATA_SETS: dict[str, DataSet] = {
     )
 }
 # Around the best settings of coarser grids on these data (docs/baselines.md).
-RIVALS: dict[str, Grid] = {
+BASELINES: dict[str, Grid] = {
     "Popularity": (),
     "ItemKNN": ({"neighbours": [20, 50, 100, 200]},),
     "UserKNN": ({"neighbours": [100, 200, 400, 800]},),
@@ -48,9 +48,9 @@ RIVALS: dict[str, Grid] = {
         {"factors": [3, 5, 10, 20], "user_shape": [0.3, 0.5, 1.0], "item_shape": [1.0, 3.0, 10.0]},
     ),
 }
-# The paper's own rival. MLlib multiplies the regularization by the number of clicks.
+# The paper's own baseline. MLlib multiplies the regularization by the number of clicks.
 SPARK_GRID: Grid = ({"factors": [16], "alpha": [5.0], "regularization": [0.5, 1.0, 2.0]},)
-QUICK_RIVALS: dict[str, Grid] = {
+QUICK_BASELINES: dict[str, Grid] = {
     "Popularity": (),
     "EASE": ({"regularization": [30.0, 300.0]},),
     "ALS": ({"factors": [2], "alpha": [1.0], "regularization": [3.0, 30.0], "iterations": [5]},),
@@ -80,7 +80,7 @@ class Sizes:
     folds: int = 10
     taste_chains: int = 16
     """The chains of Tastes; all else is as by default."""
-    rivals: Mapping[str, Grid] = field(default_factory=lambda: RIVALS)
+    baselines: Mapping[str, Grid] = field(default_factory=lambda: BASELINES)
     spark: bool = True
 
 
@@ -94,7 +94,7 @@ QUICK = Sizes(
     more_chains=4,
     folds=2,
     taste_chains=2,
-    rivals=QUICK_RIVALS,
+    baselines=QUICK_BASELINES,
     spark=False,
 )
 
@@ -126,17 +126,17 @@ class Plan:
     data: DataSet
     sizes: Sizes
     spark_problem: str = ""
-    """Why MLlib's ALS is not among the rivals, if it was meant to be."""
+    """Why MLlib's ALS is not among the baselines, if it was meant to be."""
 
     @property
-    def rivals(self) -> dict[str, Grid]:
-        """The rivals, each with the settings that cross-validation chooses from."""
-        return {**self.sizes.rivals, **({"SparkALS": SPARK_GRID} if self.sizes.spark else {})}
+    def baselines(self) -> dict[str, Grid]:
+        """The baselines, each with the settings that cross-validation chooses from."""
+        return {**self.sizes.baselines, **({"SparkALS": SPARK_GRID} if self.sizes.spark else {})}
 
     @property
     def blends(self) -> dict[str, tuple[str, ...]]:
         """What Blend is made of, by name: Tastes with EASE first, then every method that it gives a probability."""
-        members = [(TASTES, PARTNER), (TASTES,), *((rival,) for rival in self.rivals)]
+        members = [(TASTES, PARTNER), (TASTES,), *((baseline,) for baseline in self.baselines)]
         return {blend_name(*names): names for names in members}
 
     def task_name(self, part: str) -> str:
@@ -153,7 +153,7 @@ class Plan:
         choice = {"holdout": sizes.holdout, "sampling": dict(sizes.choice_sampling)}
         for c in sizes.clusters:
             tasks.append(self._task(f"held-out-{c}", measures.score_clusters, 40 + 0.3 * c, n_clusters=c, **choice))
-        for model, grid in self.rivals.items():
+        for model, grid in self.baselines.items():
             seconds = {
                 "ALS": 160,
                 "PenalisedMF": 250,
@@ -162,7 +162,7 @@ class Plan:
                 "SparkALS": 400,
             }.get(model, 5)
             arguments = {"model": model, "grid": list(grid), "folds": sizes.folds}
-            tasks.append(self._task(model, measures.fit_rival, seconds, **arguments))
+            tasks.append(self._task(model, measures.fit_baseline, seconds, **arguments))
         tasks.append(self._task(TASTES, measures.fit_tastes, 100, chains=sizes.taste_chains))
         return tasks + [self.fit_task(Fit(c)) for c in sizes.clusters]
 
@@ -178,7 +178,7 @@ class Plan:
         return tasks
 
     def variants(self, chosen: int, elbow: int | None) -> dict[str, Fit]:
-        """Return the fits that are compared with the rivals, by name, once numbers of clusters have been chosen.
+        """Return the fits that are compared with the baselines, by name, once numbers of clusters have been chosen.
 
         The main one, which comes first, has the number ``chosen`` by held-out likelihood and starts from k-means.
         Those that are the same as it are left out. The paper starts from popularity.

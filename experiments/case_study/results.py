@@ -69,24 +69,24 @@ class DataSetResults:
         return self[f"{PSEUDO}-{self.choice.recommended}"]
 
     @cached_property
-    def rivals(self) -> dict[str, Result]:
-        """The rivals by name, in the order of the plan."""
-        return {name: self[name] for name in self.plan.rivals}
+    def baselines(self) -> dict[str, Result]:
+        """The baselines by name, in the order of the plan."""
+        return {name: self[name] for name in self.plan.baselines}
 
     @cached_property
-    def ranked_rivals(self) -> list[str]:
-        """The names of the rivals, from the most to the least accurate."""
-        return sorted(self.rivals, key=lambda name: -self.rivals[name]["measures"]["accuracy"])
+    def ranked_baselines(self) -> list[str]:
+        """The names of the baselines, from the most to the least accurate."""
+        return sorted(self.baselines, key=lambda name: -self.baselines[name]["measures"]["accuracy"])
 
     @property
-    def best_rival(self) -> str:
-        """The most accurate rival."""
-        return self.ranked_rivals[0]
+    def best_baseline(self) -> str:
+        """The most accurate baseline."""
+        return self.ranked_baselines[0]
 
     @property
     def settings(self) -> dict[str, Mapping[str, Any]]:
         """What was chosen on training clicks, by method that has a choice or may be part of a blend."""
-        chosen = {name: (result["tuning"] or {"best": {}})["best"] for name, result in self.rivals.items()}
+        chosen = {name: (result["tuning"] or {"best": {}})["best"] for name, result in self.baselines.items()}
         return chosen | {TASTES: {**self[TASTES]["tuning"]["best"], "chains": self[TASTES]["chains"]}}
 
     @cached_property
@@ -96,17 +96,17 @@ class DataSetResults:
 
     @cached_property
     def methods(self) -> dict[str, Result]:
-        """All methods by name: BMCD and its like, Tastes, its blend, and the rivals, the most accurate first."""
+        """All methods by name: BMCD and its like, Tastes, its blend, and the baselines, the most accurate first."""
         variants = {name: self[fit.name] for name, fit in self.variants.items()} | {PSEUDO: self.pseudo_mallows}
         others = {TASTES: self[TASTES], BLEND: self.blends[BLEND]}
-        return variants | others | {name: self.rivals[name] for name in self.ranked_rivals}
+        return variants | others | {name: self.baselines[name] for name in self.ranked_baselines}
 
     @cached_property
     def forecasters(self) -> dict[str, Result]:
-        """All that give probabilities: those with their own, the blends of Tastes, and the rivals through Blend."""
+        """All that give probabilities: some methods themselves, Tastes and baselines through Blend."""
         own = {MAIN: self.main, PSEUDO: self.pseudo_mallows, TASTES: self[TASTES]}
-        own |= {name: self.rivals[name] for name in self.ranked_rivals if "forecasts" in self.rivals[name]}
-        names = [BLEND, blend_name(TASTES), *map(blend_name, self.ranked_rivals)]
+        own |= {name: self.baselines[name] for name in self.ranked_baselines if "forecasts" in self.baselines[name]}
+        names = [BLEND, blend_name(TASTES), *map(blend_name, self.ranked_baselines)]
         return own | {name: self.blends[name] for name in names}
 
     def measure(self, method: str, name: str) -> float:
@@ -123,9 +123,9 @@ class DataSetResults:
         return self._difference(self.methods[method], self.methods[other])
 
     @cached_property
-    def ahead_of_best_rival(self) -> dict[str, Difference]:
-        """Accuracy of each method less that of the most accurate rival, over the same resampled users."""
-        best = self.best_rival
+    def ahead_of_best_baseline(self) -> dict[str, Difference]:
+        """Accuracy of each method less that of the most accurate baseline, over the same resampled users."""
+        best = self.best_baseline
         return {name: self.difference(name, best) for name in self.methods if name != best}
 
     def ahead_when_kept(self, method: str, other: str, place: int) -> Difference:

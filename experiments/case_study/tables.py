@@ -92,8 +92,8 @@ def accuracy(results: DataSetResults) -> Iterator[Row]:
             row["C or tastes"] = results.settings[TASTES]["n_tastes"]
         row["low"], row["high"] = map(in_percent, intervals.get("accuracy", UNKNOWN[:2]))
         row["minus BMCD"], row["from"], row["to"] = map(in_percent, results.differences.get(name, UNKNOWN))
-        gap = results.ahead_of_best_rival.get(name, UNKNOWN)
-        row["minus best rival"], row["from "], row["to "] = map(in_percent, gap)
+        gap = results.ahead_of_best_baseline.get(name, UNKNOWN)
+        row["minus best baseline"], row["from "], row["to "] = map(in_percent, gap)
         yield {**row, "hits": measures["n_hits"] if ours else ""}
 
 
@@ -162,8 +162,8 @@ def rare_hits(results: DataSetResults, n: int = 5) -> Iterator[Row]:
 
 
 def settings(results: DataSetResults) -> Iterator[Row]:
-    """Yield the settings that were chosen on training clicks: of the rivals, and of Tastes."""
-    for name, result in {**results.rivals, TASTES: results[TASTES]}.items():
+    """Yield the settings that were chosen on training clicks: of the baselines, and of Tastes."""
+    for name, result in {**results.baselines, TASTES: results[TASTES]}.items():
         if (tuning := result["tuning"]) is not None:
             yield {
                 "data set": results.name,

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from bmcd.text import and_list
+from bmcd.utils import and_list
 from experiments.case_study.forecast_tables import smallest_cutoff
 from experiments.case_study.forecast_words import on_probabilities
 from experiments.case_study.plan import BLEND, MAIN, TASTES, Fit
@@ -38,7 +38,7 @@ def page_words(data_sets: Sequence[DataSetResults], *, quick: bool) -> dict[str,
     """Return the words of page.md."""
     own_clicks = any(results.plan.data.is_own for results in data_sets)
     spark_problem = next((r.plan.spark_problem for r in data_sets if r.plan.spark_problem), "")
-    spark_note = f"The paper's own rival, the ALS of Spark's MLlib, was left out: {spark_problem}."
+    spark_note = f"The paper's own baseline, the ALS of Spark's MLlib, was left out: {spark_problem}."
     with_paper_2 = any(results.name == "eshop-2" and paper_results(results) for results in data_sets)
     return {
         "quick_note": QUICK_NOTE if quick else "",
@@ -61,19 +61,19 @@ def page_words(data_sets: Sequence[DataSetResults], *, quick: bool) -> dict[str,
 
 
 def in_short(results: DataSetResults) -> str:
-    """Return where BMCD loses and where it wins on a data set; then Tastes and its blend beside the best rival."""
+    """Return where BMCD loses and wins; Tastes and its blend beside the best baseline."""
     cf = f"{CF} (the paper's CF)"
     sentences = [_accuracy(results), _diversity(results, MAIN, CF, cf), _ahead_in_all(results), _cutoff(results)]
-    sentences += [beside_best_rival(results, name) for name in (TASTES, BLEND)]
+    sentences += [beside_best_baseline(results, name) for name in (TASTES, BLEND)]
     return " ".join([f"**{results.name}.**", *filter(None, sentences)])
 
 
-def beside_best_rival(results: DataSetResults, method: str) -> str:
-    """Return whether a method is ahead of the most accurate rival in accuracy, and where in diversity."""
-    rival = results.best_rival
-    gap = against(results.ahead_of_best_rival[method], f"{rival} (the best rival)")
+def beside_best_baseline(results: DataSetResults, method: str) -> str:
+    """Return whether a method is ahead of the most accurate baseline in accuracy, and where in diversity."""
+    baseline = results.best_baseline
+    gap = against(results.ahead_of_best_baseline[method], f"{baseline} (the best baseline)")
     accuracy = f"{method} has {percent(results.measure(method, 'accuracy'))} and is {gap}."
-    return f"{accuracy} {_diversity(results, method, rival, rival)}"
+    return f"{accuracy} {_diversity(results, method, baseline, baseline)}"
 
 
 def _diversity(results: DataSetResults, method: str, other: str, called: str) -> str:
@@ -84,13 +84,13 @@ def _diversity(results: DataSetResults, method: str, other: str, called: str) ->
 def _accuracy(results: DataSetResults) -> str:
     accuracy, c = results.measure(MAIN, "accuracy"), results.variants[MAIN].n_clusters
     sentences = [f"Of BMCD's recommendations {percent(accuracy)} are hits (C = {c})."]
-    gaps = {name: results.differences[name] for name in results.ranked_rivals}
+    gaps = {name: results.differences[name] for name in results.ranked_baselines}
     ahead = [f"{name} by {points(gap)}" for name, gap in gaps.items() if gap.sign > 0]
     level = [f"{name} ({points(gap, signed=True)})" for name, gap in gaps.items() if gap.sign == 0]
     behind = [f"{name} by {points(gap)}" for name, gap in gaps.items() if gap.sign < 0]
-    loses = f"It loses to {len(ahead)} of {len(gaps)} rivals: to"
-    by_place = {loses: ahead, "It cannot be told apart from": level, "It beats": behind}
-    sentences += [f"{start} {and_list(rivals)}." for start, rivals in by_place.items() if rivals]
+    loses = f"It loses to {len(ahead)} of {len(gaps)} baselines: to"
+    by_place = {loses: ahead, "It does not differ significantly from": level, "It beats": behind}
+    sentences += [f"{start} {and_list(baselines)}." for start, baselines in by_place.items() if baselines]
     return " ".join(sentences)
 
 
@@ -114,10 +114,10 @@ def diversity_against(other: str, ours: Mapping[str, float], theirs: Mapping[str
 
 
 def _ahead_in_all(results: DataSetResults) -> str:
-    """Name the rivals that leave BMCD nothing but its probabilities."""
+    """Name the baselines that leave BMCD nothing but its probabilities."""
     names = [
         name
-        for name in results.ranked_rivals
+        for name in results.ranked_baselines
         if results.differences[name].sign > 0
         and all(
             better * (results.measure(name, measure) - results.measure(MAIN, measure)) > 0
@@ -131,16 +131,16 @@ def _ahead_in_all(results: DataSetResults) -> str:
 
 
 def _cutoff(results: DataSetResults) -> str:
-    rival = results.best_rival
-    target = results.measure(rival, "accuracy")
+    baseline = results.best_baseline
+    target = results.measure(baseline, "accuracy")
     if results.measure(MAIN, "accuracy") >= target:
         return ""
     cutoff = smallest_cutoff(results, MAIN, target)
     if cutoff is None:
-        return f"No cut-off brings it to the {percent(target)} of {rival}, the best rival."
+        return f"No cut-off brings it to the {percent(target)} of {baseline}, the best baseline."
     return (
         f"Recommending only what has a probability of {cutoff.cutoff:.2f} or more, it reaches the "
-        f"{percent(target)} of {rival}, the best rival, with {percent(cutoff.share, 0)} of the recommendations."
+        f"{percent(target)} of {baseline} (best baseline) with {percent(cutoff.share, 0)} of the recommendations."
     )
 
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 from scipy import sparse
 
-from bmcd.arrays import Floats
 from bmcd.baselines.base import Baseline, Matrix
-from bmcd.checks import check_number
 from bmcd.clicks.log import Clicks
+from bmcd.utils import Floats, check_number
 
 
 class Diffusion(Baseline):

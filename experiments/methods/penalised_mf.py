@@ -5,11 +5,10 @@ from __future__ import annotations
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from bmcd.arrays import Floats
 from bmcd.baselines.als import FactorBaseline, solve_factors
 from bmcd.baselines.base import Matrix
-from bmcd.checks import check_number
 from bmcd.clicks.log import Clicks
+from bmcd.utils import Floats, check_number
 
 # Users or items that are solved for at once: so many numbers in their normal equations.
 BLOCK_NUMBERS = 4_000_000

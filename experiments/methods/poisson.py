@@ -12,12 +12,11 @@ from numpy.typing import NDArray
 from scipy.special import digamma
 
 import bmcd.compiling  # noqa: F401  (must stand before the first kernel)
-from bmcd.arrays import Floats
 from bmcd.baselines.base import Baseline, Matrix
-from bmcd.checks import check_count, check_number
 from bmcd.clicks.log import Clicks
 from bmcd.models.next_k import race_rows
 from bmcd.models.top_k import check_k, clicked_mask
+from bmcd.utils import Floats, check_count, check_number
 
 # The article's prior of how active a user or how popular an item is: Gamma(0.3, 0.3), with mean 1.
 ACTIVITY_SHAPE, ACTIVITY_MEAN = 0.3, 1.0

@@ -1,4 +1,4 @@
-"""Pseudo-Mallows (Liu, Crispino, Scheel, Vitelli and Frigessi, 2022), a rival of the samplers: see README.md."""
+"""Pseudo-Mallows (Liu, Crispino, Scheel, Vitelli and Frigessi, 2022): see README.md."""
 
 from experiments.pseudo_mallows.model import PseudoMallows
 

@@ -104,8 +104,8 @@ class PseudoMallows(ProbabilityModel):
         return self
 
     def packed(self, *, clicks: bool = True) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """Raise an error: a rival of the experiments is fitted anew."""
-        raise InputError("a PseudoMallows cannot be saved: it is a rival of the experiments, not a model of bmcd.")
+        """Raise an error: models of the experiments are fitted again."""
+        raise InputError("a PseudoMallows cannot be saved: it belongs to the experiments.")
 
 
 class PseudoAnswers(MixtureAnswers):

@@ -34,7 +34,7 @@ def v_orders(items: Sequence[int]) -> list[tuple[int, ...]]:
 def sequential_law(
     order: Sequence[int], ranks: Sequence[int], cost: Cost, beta: float
 ) -> dict[tuple[tuple[int, int], ...], float]:
-    """Return the product of univariate laws: the probability of every way to give the items of ``order`` the ranks.
+    """Return the product of univariate distributions: of each way to rank the items of ``order``.
 
     Each item in turn takes a rank r of those left with a probability in proportion to exp(-beta cost(item, r)).
     """

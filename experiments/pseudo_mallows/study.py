@@ -26,9 +26,9 @@ def chains(n: int, warmup: int, draws: int, thin: int = 1) -> Sampling:
 
 
 def forms(exact: Lengths, pseudo: Lengths, paper: Lengths) -> list[Form]:
-    """Return what is compared: each sampler at these lengths (chains, warm-up, draws), and kinds of the rival.
+    """Return what is compared: each sampler at these lengths (chains, warm-up, draws), and kinds of the baseline.
 
-    The kinds of the rival are compared at its middle length, and counts, which need many draws, at the longest. Of
+    Its kinds are compared at its middle length, and counts, which need many draws, at the longest. Of
     the paper's iterations 20 of each chain are kept.
     """
     middle, longest = pseudo[len(pseudo) // 2], pseudo[-1]

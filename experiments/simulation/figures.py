@@ -39,8 +39,8 @@ def calibration(results: SimulationResults, run: int, k: int) -> Figure:
     for name, part in ((f"BMCD, C = {c}", f"bmcd-{c}"), (AUTO.name, AUTO.part)):
         shown = results[run, part][str(k)]
         counts[name] = Calibration.of(shown["probability"], np.array(shown["hit"], bool), bin_width=0.02)
-    rivals = {"CF": results[run, f"als-{k}"][str(k)]["accuracy"]}
-    return bmcd.plots.calibration(counts, rivals=rivals, title=f"Run {run}, next {k}")
+    baselines = {"CF": results[run, f"als-{k}"][str(k)]["accuracy"]}
+    return bmcd.plots.calibration(counts, rivals=baselines, title=f"Run {run}, next {k}")
 
 
 def item_popularity(results: SimulationResults) -> Figure:

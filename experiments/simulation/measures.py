@@ -56,7 +56,7 @@ def popularity(seed: int, n_users: int) -> Result:
 
 def fit_bmcd(seed: int, n_users: int, n_clusters: int, sampling: Sampling, keep_probabilities: bool) -> Result:
     """Measure BMCD with a given number of clusters, and the within-cluster distances that the paper chooses by."""
-    from bmcd.models.cluster_curves import boxplot_rows
+    from bmcd.models.choose_clusters import boxplot_rows
 
     simulation = bmcd.simulate(n_users, seed=seed)
     model = bmcd.BMCD(n_clusters).fit(simulation.clicks, **sampling, seed=seed, **IN_A_TASK)
@@ -119,7 +119,7 @@ def held_out_likelihood(seed: int, n_users: int, candidates: Sequence[int], samp
 
 
 def als(seed: int, n_users: int, k: int, grid: Grid, folds: int) -> Result:
-    """Measure the paper's rival, with the settings that cross-validation over the clicks finds best for this k."""
+    """Measure the paper's baseline, with settings by cross-validation over the clicks for this k."""
     return _tuned_measures(bmcd.baselines.ALS, seed, n_users, grid, folds, tuned_for=k, evaluated=[k])
 
 

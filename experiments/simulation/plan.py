@@ -91,7 +91,7 @@ QUICK = Size(
 CALIBRATION_RUN, POPULARITY_RUNS, BOX_RUNS, TRACE_RUN = 10, (1, 5), (1, 5, 10), 1
 # The paper simulates three clusters; traces are shown of a fit with as many.
 TRUE_CLUSTERS = 3
-# As it is used; with as many tastes as there are clusters; and told that nearly every user has one of them only.
+# The default; as many tastes as clusters; a prior by which nearly every user has one of them only.
 AUTO = TasteFit("tastes", "Tastes (auto)", "auto", None)
 THREE = TasteFit("tastes-3", f"Tastes, {TRUE_CLUSTERS} tastes", TRUE_CLUSTERS, None)
 ONE_EACH = TasteFit("tastes-3-one", f"Tastes, {TRUE_CLUSTERS} tastes, a = 0.05", TRUE_CLUSTERS, 0.05)

@@ -72,7 +72,7 @@ def ahead_of_bmcd(results: SimulationResults, method: Method, k: int) -> Differe
 
 
 def probabilities(results: SimulationResults) -> Iterator[Row]:
-    """Yield what the probabilities of recommended items promise, and what came of it."""
+    """Yield predicted and observed hits of recommended items."""
     for k in NEXT:
         for method in results.methods(k):
             if method.has_probabilities(k):

@@ -1,4 +1,4 @@
-"""What the page of the simulation study says in sentences."""
+"""Sentences of the page of the simulation study."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections import Counter
 
 import numpy as np
 
-from bmcd.text import and_list
+from bmcd.utils import and_list
 from experiments.differences import against
 from experiments.document import percent
 from experiments.simulation import plan, tables
@@ -25,9 +25,9 @@ SPARK_NOTE = (
 WHY_NOT_TASTES = (
     "**Tastes** is not made for these data. They come from the very model that BMCD fits: each user belongs to one "
     "cluster, draws one ranking and clicks the top of it. In Tastes a user mixes tastes, and every click is the "
-    "first item of a fresh ranking. So it looks for mixtures that nobody here has, and does not know that a user's "
+    "first item of a fresh ranking. So it looks for mixtures that no user has, and does not know that a user's "
     "clicks share a ranking; what that costs is seen here, beside the limit that no method passes. What it gains "
-    "where users do mix is for the case study to say."
+    "where users do mix is seen in the case study."
 )
 
 

@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from bmcd.evaluation.compare import compare
     from bmcd.evaluation.diversify import diversify
     from bmcd.evaluation.evaluate import evaluate
-    from bmcd.evaluation.rerank import rerank
-    from bmcd.evaluation.trade_off import trade_off
+    from bmcd.evaluation.rerank import rerank, trade_off
     from bmcd.evaluation.tune import tune
     from bmcd.inference.priors import Priors
     from bmcd.inference.tastes.priors import TastePriors
@@ -92,7 +91,7 @@ _HOME = {
     "SessionSimulation": "bmcd.simulation",
     "simulate_sessions": "bmcd.simulation",
     "simulate_tastes": "bmcd.inference.tastes.simulation",
-    "trade_off": "bmcd.evaluation.trade_off",
+    "trade_off": "bmcd.evaluation.rerank",
     "tune": "bmcd.evaluation.tune",
 }
 _ROOMS = ("baselines", "errors", "evaluation", "mallows", "plots", "spark", "testing")

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from bmcd.errors import OutputError
-from bmcd.text import is_formula
+from bmcd.utils import is_formula
 
 try:
     import fcntl

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from bmcd.text import plain
+from bmcd.utils import plain
 
 # Longer titles are cut: nobody reads on, and a table must not grow without end.
 LONGEST_TITLE = 120

@@ -11,7 +11,7 @@ from bmcd.mallows import DISTANCES, log_likelihood, sample, sample_latent, top_p
 from bmcd.models.answers import Options
 from bmcd.models.arviz_tree import mixture_tree
 from bmcd.models.bmcd_predictor import Predictor
-from bmcd.models.cluster_matching import name_clusters
+from bmcd.models.clusters import name_clusters
 from bmcd.testing import example_clicks
 
 

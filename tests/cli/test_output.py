@@ -15,7 +15,7 @@ from bmcd.cli.output import check_output, write_frame
 from bmcd.clicks.ids import objects, texts_of
 from bmcd.errors import ClicksError, OutputError
 from bmcd.files import write_json
-from bmcd.text import plain
+from bmcd.utils import plain
 
 ROWS = {"user": ["a\x1b", "b,c"], "rank": [1, 2], "mcse": [0.25, float("nan")]}
 

@@ -11,7 +11,7 @@ from bmcd import Clicks
 from bmcd.baselines import EASE, Popularity
 from bmcd.clicks import splitting
 from bmcd.errors import ClicksError, InputError
-from bmcd.evaluation.windows import window_hits
+from bmcd.evaluation.backtest import window_hits
 
 from .markov import DAY, START, Oracle, Scores, next_within, simulate
 
@@ -200,7 +200,7 @@ def test_windows_without_clicks_are_left_out():
         ({"cuts": ["1999-01-01"]}, "outside the log"),
         ({"window": "30d"}, "longer than the log"),
         ({"window": "soon"}, "must be a duration"),
-        ({"horizon": 0}, "horizon is a number of next clicks"),
+        ({"horizon": 0}, "horizon, a number of next clicks, must be"),
         ({"k": 0}, "k must be a whole number"),
         ({"at": "noon"}, "at must be 'moment' or 'cut'"),
         ({"level": 2}, "level must be between 0 and 1"),

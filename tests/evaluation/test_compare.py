@@ -133,7 +133,7 @@ def test_the_plot_has_a_point_for_each_model(comparison):
     axes = comparison.plot("novelty", "accuracy").axes[0]
     assert axes.get_legend_handles_labels()[1] == list(comparison.entries)
     assert (axes.get_xlabel(), axes.get_ylabel()) == ("novelty", "accuracy")
-    with pytest.raises(ValueError, match="'beauty' is no measure; there are accuracy"):
+    with pytest.raises(ValueError, match="'beauty' is not a measure; choose from accuracy"):
         comparison.plot("beauty")
 
 

@@ -54,7 +54,7 @@ def test_nobody_has_as_many_clicks(split):
         bmcd.evaluate(lists(ann="cd"), *split, horizon=3)
     with pytest.raises(InputError, match="none of the 1 users with 2 test clicks has recommendations"):
         bmcd.evaluate(lists(bob="cd"), *split, horizon=2)
-    with pytest.raises(ValueError, match="horizon is a number of next clicks"):
+    with pytest.raises(ValueError, match="horizon, a number of next clicks, must be"):
         bmcd.evaluate(lists(ann="cd"), *split, horizon=0)
 
 

@@ -79,11 +79,11 @@ def test_numbers_agree_with_each_other(page, data_sets):
             counts = results.item_counts(method)
             assert counts.recommended.sum() == shown
             assert counts.hits.sum() == rows.loc[method, "hits"] == sum(results.methods[method]["user_hits"])
-        best = rows.loc[results.best_rival, "accuracy %"]
-        behind = rows.drop(index=results.best_rival)
-        np.testing.assert_allclose(behind["minus best rival"], behind["accuracy %"] - best, atol=0.011)
+        best = rows.loc[results.best_baseline, "accuracy %"]
+        behind = rows.drop(index=results.best_baseline)
+        np.testing.assert_allclose(behind["minus best baseline"], behind["accuracy %"] - best, atol=0.011)
         assert (
-            (behind["from "] <= behind["minus best rival"]) & (behind["minus best rival"] <= behind["to "])
+            (behind["from "] <= behind["minus best baseline"]) & (behind["minus best baseline"] <= behind["to "])
         ).all()
         for method in (MAIN, TASTES, BLEND):
             calibration = results.calibration(method)
@@ -104,10 +104,10 @@ def test_the_table_over_clusters_has_the_main_result(page, data_sets):
 
 
 @pytest.mark.parametrize("name", ["EASE", "PoissonFactorisation", "Popularity"])
-def test_a_rival_is_what_evaluate_says(data_sets, name):
+def test_a_baseline_is_what_evaluate_says(data_sets, name):
     results = data_sets["msweb"]
     _, train, test = prepare(results.plan.data)
-    tuned = results.rivals[name]["tuning"]
+    tuned = results.baselines[name]["tuning"]
     model = getattr(bmcd.baselines, name)(**(tuned["best"] if tuned else {}))
     evaluation = bmcd.evaluate(
         model.fit(train).recommend(results.plan.data.remove), train, test, k=results.plan.data.remove, n_popular=5
@@ -162,9 +162,9 @@ def test_clusters_are_chosen_as_by_choose_n_clusters(data_sets):
 def test_words_say_who_is_ahead(data_sets):
     for results in data_sets.values():
         text = in_short(results)
-        parts = {1: "It loses to", 0: "It cannot be told apart from", -1: "It beats"}
+        parts = {1: "It loses to", 0: "It does not differ significantly from", -1: "It beats"}
         sentence = {sign: re.search(rf"{start}.*?\.(?= [A-Z]|$)", text) for sign, start in parts.items()}
-        for name in results.rivals:
+        for name in results.baselines:
             gap = results.differences[name]
             right = sentence[gap.sign]
             assert right is not None

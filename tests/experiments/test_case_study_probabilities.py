@@ -26,7 +26,7 @@ def test_cutoffs_do_what_they_say(page, data_sets):
             kept = calibration.probability >= cutoff
             assert calibration.hit[kept].mean() == pytest.approx(accuracy / 100, abs=1e-4)
             assert kept.mean() == pytest.approx(share / 100, abs=1e-4)
-            # In percent with two digits, so a rival may seem to have up to half of the last one more.
+            # In percent with two digits, so a baseline may seem to have up to half of the last one more.
             assert accuracy >= target - 0.01
             below = calibration.probability >= cutoff - 0.01
             assert cutoff == 0 or calibration.hit[below].mean() < target / 100 + 1e-4
@@ -37,7 +37,7 @@ def models_of_blends(results):
     train = prepare(results.plan.data).train
     chosen = results.settings[TASTES]
     tastes = bmcd.Tastes(chosen["n_tastes"], priors=TastePriors(a=chosen["a"]), chains=QUICK.taste_chains)
-    ease = bmcd.baselines.EASE(**results.rivals["EASE"]["tuning"]["best"])
+    ease = bmcd.baselines.EASE(**results.baselines["EASE"]["tuning"]["best"])
     models = {
         TASTES: bmcd.Tastes("auto", chains=QUICK.taste_chains),
         BLEND: bmcd.Blend({"Tastes": tastes, "EASE": ease}),
@@ -68,18 +68,18 @@ def test_tastes_and_blends_are_what_the_estimators_recommend(data_sets):
         assert result["forecasts"]["all"]["brier"][0] == pytest.approx(np.mean(error**2), abs=1e-9)
 
 
-def test_a_rival_with_rates_has_its_own_probabilities(data_sets):
+def test_a_baseline_with_rates_has_its_own_probabilities(data_sets):
     results = data_sets["eshop-1"]
     _, train, test = prepare(results.plan.data)
     k, name = results.plan.data.remove, "PoissonFactorisation"
-    model = PoissonFactorisation(**results.rivals[name]["tuning"]["best"]).fit(train)
+    model = PoissonFactorisation(**results.baselines[name]["tuning"]["best"]).fit(train)
     calibration = bmcd.evaluate(model.recommend(k), train, test, k=k).calibration
     measured = results.forecasters[name]["forecasts"]["recommended"]
     assert measured["mean_probability"][0] == pytest.approx(calibration.mean_probability, abs=1e-9)
     assert measured["brier"][0] == pytest.approx(calibration.brier, abs=1e-9)
 
 
-def test_every_rival_has_probabilities_beside_those_of_the_models(page, data_sets):
+def test_every_baseline_has_probabilities_beside_those_of_the_models(page, data_sets):
     for name in ("probabilities", "probabilities_of_all", "most_probable"):
         rows = pd.read_csv(page.parent / f"tables/{name}.csv")
         for data_set, results in data_sets.items():
@@ -89,7 +89,7 @@ def test_every_rival_has_probabilities_beside_those_of_the_models(page, data_set
                 TASTES,
                 BLEND,
                 "Blend(Tastes)",
-                *(f"Blend({rival})" for rival in results.rivals),
+                *(f"Blend({baseline})" for baseline in results.baselines),
             }
             wanted |= {"PoissonFactorisation"}  # which has its own as well
             assert set(rows[rows["data set"] == data_set]["method"]) == wanted
@@ -119,11 +119,11 @@ def with_hits(results, method, other, extra):
 
 @pytest.mark.parametrize(("extra", "said"), [(1, "ahead of"), (0, "level with"), (-1, "behind")])
 @pytest.mark.parametrize("method", [TASTES, BLEND])
-def test_words_about_the_best_rival_go_by_the_numbers(data_sets, method, extra, said):
+def test_words_about_the_best_baseline_go_by_the_numbers(data_sets, method, extra, said):
     for results in data_sets.values():
-        best = results.best_rival
+        best = results.best_baseline
         text = in_short(with_hits(results, method, best, extra))
-        assert re.search(rf"{re.escape(method)} has [0-9.]+ % and is {said} {best} \(the best rival\)", text)
+        assert re.search(rf"{re.escape(method)} has [0-9.]+ % and is {said} {best} \(the best baseline\)", text)
 
 
 def forecasts(seed, shift):

@@ -14,7 +14,7 @@ from experiments.tasks import StudyError, Task, run_tasks
 from threadpoolctl import threadpool_info
 
 import bmcd.errors
-from bmcd.threads import thread_count
+from bmcd.utils import thread_count
 
 
 def square(x, counter=None):

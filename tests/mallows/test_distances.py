@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.reference.mallows import slow_distance
 
 from bmcd.errors import InputError
 from bmcd.mallows import distances
 from bmcd.mallows.distances import DISTANCES, check_ranks, distance
-from bmcd.mallows.enumeration import slow_distance
 from bmcd.mallows.rank_scale import scale_values
 
 names = pytest.mark.parametrize("name", DISTANCES)

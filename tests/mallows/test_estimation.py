@@ -9,10 +9,10 @@ from math import lgamma
 import numpy as np
 import pytest
 from scipy import stats
+from tests.reference.mallows import probabilities_enumerated
 
 from bmcd.mallows import estimation
 from bmcd.mallows.distances import DISTANCES, distance
-from bmcd.mallows.enumeration import probabilities_enumerated
 from bmcd.mallows.estimation import asymptotic, importance
 from bmcd.mallows.metropolis import gap_table, metropolis_sample
 from bmcd.mallows.partition import expected_distance, log_partition

@@ -3,11 +3,11 @@ from math import comb, factorial, lgamma
 import mpmath
 import numpy as np
 import pytest
+from tests.reference.mallows import expected_distance_enumerated, log_partition_enumerated
 
 from bmcd.errors import EstimateWarning
 from bmcd.mallows import counting
 from bmcd.mallows.distances import DISTANCES
-from bmcd.mallows.enumeration import expected_distance_enumerated, log_partition_enumerated
 from bmcd.mallows.partition import expected_distance, log_partition
 from bmcd.mallows.rank_scale import scale_values
 

@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
+from tests.reference.mallows import probabilities_enumerated
 
 from bmcd.mallows.distances import DISTANCES, distance
-from bmcd.mallows.enumeration import probabilities_enumerated
 from bmcd.mallows.partition import expected_distance
 from bmcd.mallows.rank_scale import scale_values
 from bmcd.mallows.sampling import sample

@@ -5,8 +5,7 @@ import pytest
 from scipy import stats
 
 from bmcd.errors import InputError
-from bmcd.models.bounds import BOLDEST, betting_p_value, lower_bound, qualified
-from bmcd.models.cutoffs import sure_cutoff_for
+from bmcd.models.cutoffs import BOLDEST, betting_p_value, lower_bound, qualified, sure_cutoff_for
 
 
 def capital_by_hand(values, least, level):

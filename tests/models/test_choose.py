@@ -12,8 +12,7 @@ import bmcd
 from bmcd.inference.posterior import sample_posterior
 from bmcd.inference.run import Run
 from bmcd.mallows import log_likelihood
-from bmcd.models.choose_clusters import CANDIDATES, choose_n_clusters, try_beyond
-from bmcd.models.cluster_curves import end_of_fall
+from bmcd.models.choose_clusters import CANDIDATES, choose_n_clusters, end_of_fall, try_beyond
 
 UP = np.arange(1, 13)
 SHORT = {"draws": 12, "warmup": 12, "chains": 2, "seed": 4, "n_threads": 1, "progress": False}

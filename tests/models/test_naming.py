@@ -6,7 +6,7 @@ import pytest
 import bmcd
 from bmcd import container
 from bmcd.errors import InputError, StoreError
-from bmcd.models.cluster_names import suggest_names
+from bmcd.models.clusters import suggest_names
 from bmcd.models.persistence import pack
 from bmcd.testing import example_clicks
 

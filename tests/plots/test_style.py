@@ -2,6 +2,7 @@ import matplotlib as mpl
 import pytest
 
 from bmcd import plots
+from bmcd.evaluation import Calibration
 from bmcd.plots.style import METHOD_LOOKS, STYLE, looks
 
 
@@ -26,6 +27,16 @@ def test_a_tip_lies_where_it_is_drawn():
     assert first[0] == pytest.approx(second[0])
     assert first[1] + first[3] < second[1]  # the first is on top
     assert second[1] + second[3] < 72 * figure.get_figheight()
+
+
+def test_a_legend_takes_fewer_columns_rather_than_being_cut():
+    binned = Calibration.of([0.1, 0.3] * 50, [False, True] * 50)
+    for name in ("Blend", "Blend of everything that was fitted"):
+        figure = plots.calibration({name: binned, f"{name}, again": binned}, rivals={"Popularity": 0.2})
+        figure._repr_png_()
+        box = figure.legends[0].get_window_extent()
+        assert box.x0 >= 0
+        assert box.x1 <= figure.bbox.width
 
 
 def test_global_settings_are_left_alone_and_figures_are_reproducible():

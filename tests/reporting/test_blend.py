@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 import bmcd
-from bmcd.evaluation.diversity_price import diversity_price
+from bmcd.evaluation.diversify import diversity_price
 from bmcd.reporting.results import gather_results
 from bmcd.reporting.sentences import percent
 

@@ -15,8 +15,8 @@ import pytest
 
 import bmcd
 from bmcd.clicks.log import Clicks
-from bmcd.serve.app import Service
 from bmcd.serve.served_model import ServedModel
+from bmcd.serve.server import Service
 from bmcd.serve.settings import Settings
 
 PATIENCE = 120  # seconds, for a machine that is very busy

@@ -16,10 +16,9 @@ import httpx
 import pytest
 
 from bmcd.errors import InputError, StoreError
-from bmcd.serve.current_model import CurrentModel
+from bmcd.serve.messages import Problem
 from bmcd.serve.metrics import Metrics
-from bmcd.serve.problems import Problem
-from bmcd.serve.served_model import BLOCK, ServedModel
+from bmcd.serve.served_model import BLOCK, CurrentModel, ServedModel
 from bmcd.serve.settings import Limits, Settings
 from bmcd.serve.slots import Slots, stop_if_unwanted
 

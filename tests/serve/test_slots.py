@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bmcd.serve.problems import Problem
+from bmcd.serve.messages import Problem
 from bmcd.serve.slots import Slots
 
 

@@ -16,8 +16,8 @@ from bmcd.serve.served_model import ServedModel, hash_of, state_of
 
 # A service that looks at its file far more often than once a second, so that tests need not wait.
 QUICK = (
-    "from bmcd.serve import current_model\n"
-    "current_model.LOOK_SECONDS = 0.01\n"
+    "from bmcd.serve import served_model\n"
+    "served_model.LOOK_SECONDS = 0.01\n"
     "from bmcd.cli import app\n"
     "app(prog_name='bmcd')\n"
 )

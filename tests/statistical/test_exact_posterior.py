@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 from scipy import sparse
+from tests.reference.mixture import exact_posterior
 
 from bmcd.inference.bmcd.sampler import ExactSampler
 from bmcd.inference.bmcd.sweep import Effort
 from bmcd.inference.priors import Priors
 from bmcd.inference.state import ChainState, make_data
-from bmcd.inference.tiny_posterior import exact_posterior
 
 PROBLEMS = {
     "two unequal clusters": (

@@ -6,12 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from bmcd.arrays import Floats
 from bmcd.baselines.base import Baseline, Matrix
-from bmcd.checks import check_count, check_number
 from bmcd.clicks.log import Clicks
-from bmcd.packages import import_optional
-from bmcd.threads import thread_count
+from bmcd.utils import Floats, check_count, check_number, import_optional, thread_count
 
 # Multiplications in a round from which several threads are used.
 WORTH_THREADS = 100_000_000

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 import bmcd.compiling  # noqa: F401  (must stand before the first kernel)
-from bmcd.arrays import Floats
 from bmcd.clicks.histories import clicks_of_histories
 from bmcd.clicks.ids import id_ranks
 from bmcd.clicks.item_table import Filter, allowed_items
@@ -25,6 +24,7 @@ from bmcd.models.estimator import BaseEstimator, not_fitted
 from bmcd.models.list_rules import Rules, read_rules, ruled_lists
 from bmcd.models.persistence import save
 from bmcd.models.top_k import TIE, Lists, check_k, clicked_mask, recommendation_frame
+from bmcd.utils import Floats
 
 Matrix: TypeAlias = "sparse.csr_array[Any]"  # in quotes: before SciPy 1.14 it takes no parameters when it runs
 

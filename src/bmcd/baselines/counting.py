@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 import bmcd.compiling  # noqa: F401  (must stand before the first kernel)
-from bmcd.arrays import Floats
 from bmcd.clicks.log import Clicks
 from bmcd.clicks.times import as_text, read_time
 from bmcd.errors import InputError, Message, Option
+from bmcd.utils import Floats
 
 HOUR = 3_600_000_000
 """In microseconds."""

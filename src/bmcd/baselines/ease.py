@@ -13,12 +13,11 @@ from scipy import linalg, sparse
 from threadpoolctl import threadpool_limits
 
 import bmcd.compiling  # noqa: F401  (must stand before the first kernel)
-from bmcd.arrays import Floats
 from bmcd.baselines.base import Baseline, Matrix
 from bmcd.baselines.counting import Events
-from bmcd.checks import check_count, check_number
 from bmcd.clicks.log import Clicks
 from bmcd.clicks.sequences import take_users
+from bmcd.utils import Floats, check_count, check_number
 
 # With fewer items, threads of linear algebra do not pay.
 WORTH_THREADS = 4000

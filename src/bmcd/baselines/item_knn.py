@@ -6,10 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from bmcd.arrays import Floats
 from bmcd.baselines.base import Baseline, Matrix
-from bmcd.checks import check_count
 from bmcd.clicks.log import Clicks
+from bmcd.utils import Floats, check_count
 
 # Cosines that are equal in theory may differ by rounding errors; rounded to this many digits they are equal again.
 DIGITS = 12

@@ -11,13 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 import bmcd.compiling  # noqa: F401  (must stand before the first kernel)
-from bmcd.arrays import Floats
 from bmcd.baselines.base import Baseline
 from bmcd.baselines.counting import HOUR, Events, events_of
 from bmcd.clicks.frames import column_names
 from bmcd.clicks.log import Clicks
 from bmcd.clicks.times import read_duration
 from bmcd.errors import InputError, Message, Option
+from bmcd.utils import Floats
 
 LEAST_WEIGHT = 1e-9
 """Clicks with smaller weights are ignored, so that a long session costs no more than its last clicks."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from bmcd.arrays import Floats
 from bmcd.baselines.base import Baseline, Matrix
 from bmcd.clicks.log import Clicks
+from bmcd.utils import Floats
 
 
 class Popularity(Baseline):

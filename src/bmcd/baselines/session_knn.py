@@ -12,11 +12,10 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 import bmcd.compiling  # noqa: F401  (must stand before the first kernel)
-from bmcd.arrays import Floats
 from bmcd.baselines.counting import Events, arrays_of, mark_largest, newest_first
 from bmcd.baselines.ordered import OrderedBaseline, hours
-from bmcd.checks import check_count, check_number
 from bmcd.clicks.log import Clicks
+from bmcd.utils import Floats, check_count, check_number
 
 # Bounds on the work of a query: the latest distinct items of the running session that count, and those of a session
 # of the log that are kept.

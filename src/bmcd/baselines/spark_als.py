@@ -7,11 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bmcd.arrays import Floats
 from bmcd.baselines.als import FactorBaseline
 from bmcd.baselines.spark_session import spark_session
 from bmcd.clicks.log import Clicks
-from bmcd.threads import thread_count
+from bmcd.utils import Floats, thread_count
 
 # With at least this many clicks, users and items are divided into MLlib's ten blocks, which threads can share.
 WORTH_BLOCKS = 1_000_000

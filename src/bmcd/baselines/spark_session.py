@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from bmcd.errors import JavaError
-from bmcd.packages import import_optional
+from bmcd.utils import import_optional
 
 OLDEST_JAVA = 17
 INSTALL_JAVA = (

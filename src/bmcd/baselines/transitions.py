@@ -8,7 +8,6 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from bmcd.arrays import Floats
 from bmcd.baselines.base import without_rare
 from bmcd.baselines.counting import (
     Events,
@@ -25,9 +24,9 @@ from bmcd.baselines.counting import (
     two_steps,
 )
 from bmcd.baselines.ordered import OrderedBaseline, hours, mix_rows
-from bmcd.checks import check_count, check_number
 from bmcd.clicks.log import Clicks
 from bmcd.errors import InputError
+from bmcd.utils import Floats, check_count, check_number
 
 # Followers of an item over which a walk of two steps goes.
 STEP_FOLLOWERS = 50

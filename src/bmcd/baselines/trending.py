@@ -8,10 +8,10 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from bmcd.arrays import Floats
 from bmcd.baselines.counting import Events, decayed_counts
 from bmcd.baselines.ordered import OrderedBaseline, hours
 from bmcd.clicks.log import Clicks
+from bmcd.utils import Floats
 
 
 class Trending(OrderedBaseline):

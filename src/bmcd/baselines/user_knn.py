@@ -5,12 +5,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from bmcd.arrays import Floats
 from bmcd.baselines.base import Baseline, Matrix
 from bmcd.baselines.item_knn import cosines, keep_nearest
-from bmcd.checks import check_count
 from bmcd.clicks.ids import id_ranks
 from bmcd.clicks.log import Clicks
+from bmcd.utils import Floats, check_count
 
 
 class UserKNN(Baseline):

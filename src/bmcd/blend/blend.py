@@ -10,13 +10,11 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from bmcd.arrays import Floats
 from bmcd.baselines.ordered import more_clicks
 from bmcd.blend import file
 from bmcd.blend.explain import BlendExplanation, contributions, reasons
-from bmcd.blend.fitting import Fitted, Models, fit_ordered, fit_unordered
+from bmcd.blend.fitting import Fitted, Models, fit_ordered, fit_unordered, updated
 from bmcd.blend.predictor import BlendPredictor
-from bmcd.blend.updating import updated
 from bmcd.clicks.histories import clicks_of_histories
 from bmcd.clicks.ids import places_of
 from bmcd.clicks.item_table import Filter
@@ -27,6 +25,7 @@ from bmcd.models.answers import MaxDraws, Options
 from bmcd.models.base import ProbabilityModel
 from bmcd.models.list_rules import Rules
 from bmcd.models.top_k import Frame, Lists, check_horizon, check_k
+from bmcd.utils import Floats
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -20,10 +20,10 @@ from urllib.parse import quote
 import numpy as np
 from numpy.typing import NDArray
 
-from bmcd.arrays import Floats
 from bmcd.clicks.log import Clicks
 from bmcd.errors import BlendError, BmcdError, FitWarning, InputError
 from bmcd.models.estimator import clone
+from bmcd.utils import Floats
 
 Ints = NDArray[np.int64]
 

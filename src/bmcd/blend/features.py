@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from scipy import sparse
 from threadpoolctl import threadpool_limits
 
-from bmcd.arrays import Floats
 from bmcd.baselines.counting import (
     Events,
     arrays_of,
@@ -32,8 +31,8 @@ from bmcd.baselines.counting import (
     two_steps,
 )
 from bmcd.baselines.session_knn import SessionKNN, session_scores
-from bmcd.models.fastmath import log1p_of
-from bmcd.threads import thread_count
+from bmcd.models.next_k import log1p_of
+from bmcd.utils import Floats, thread_count
 
 Ints = NDArray[np.int64]
 

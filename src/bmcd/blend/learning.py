@@ -10,7 +10,6 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from bmcd.arrays import Floats
 from bmcd.blend.features import Asked, Settings, Tables, rows_of
 from bmcd.blend.moments import LATEST, Moments
 from bmcd.blend.weights import (
@@ -23,6 +22,7 @@ from bmcd.blend.weights import (
     reported,
     tempering,
 )
+from bmcd.utils import Floats
 
 if TYPE_CHECKING:
     import pandas as pd

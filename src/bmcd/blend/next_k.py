@@ -18,7 +18,7 @@ import numba
 import numpy as np
 
 from bmcd.mallows.latent.scan import REORDER
-from bmcd.models.fastmath import exp_of_minus
+from bmcd.models.next_k import exp_of_minus
 
 # When the expected number of clicks is this near to k, relative, a last step by the derivative leaves its square;
 # where there is next to no derivative (all but hopeless items are certain), the search goes on until it is nearer.

@@ -13,7 +13,6 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from bmcd.arrays import Floats
 from bmcd.blend.dense import people_of
 from bmcd.blend.features import (
     N_TOUCHED,
@@ -39,7 +38,7 @@ from bmcd.models.clusters import ClusterSummaries
 from bmcd.models.next_k import race_corrected
 from bmcd.models.top_k import Lists
 from bmcd.progress import counting
-from bmcd.threads import thread_count
+from bmcd.utils import Floats, thread_count
 
 Ints = NDArray[np.int64]
 

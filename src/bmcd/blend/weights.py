@@ -26,10 +26,9 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from bmcd.arrays import Floats
 from bmcd.blend.next_k import rates_of, time_of_next_k
 from bmcd.mallows.latent.scan import REORDER
-from bmcd.threads import thread_count
+from bmcd.utils import Floats, thread_count
 
 Ints = NDArray[np.int64]
 

@@ -23,7 +23,7 @@ from bmcd.cli.options import (
     read_log,
 )
 from bmcd.cli.output import TABLES, check_output, print_json, say, write_frame
-from bmcd.text import plain
+from bmcd.utils import plain
 
 
 def backtest(

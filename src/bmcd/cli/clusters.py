@@ -11,7 +11,7 @@ import typer
 from bmcd.cli.options import AsJson, ModelFile, Output, RawCells, option
 from bmcd.cli.output import TABLES, check_output, console, open_table, print_json, say, write_frame
 from bmcd.progress import counting
-from bmcd.text import plain
+from bmcd.utils import plain
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -98,7 +98,7 @@ def run_config(
     same result, or an error if the data are no longer the same.
     """
     from bmcd.evaluation.compare import compare as compared
-    from bmcd.evaluation.comparison_folder import config_of
+    from bmcd.evaluation.compare import config_of
 
     path = Path(path)
     config = read_config(path)

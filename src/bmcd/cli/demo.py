@@ -10,7 +10,7 @@ import typer
 
 from bmcd.cli.output import check_output, console, file_size, print_json, rows_of, say, write_frame
 from bmcd.errors import MissingPackageError, OutputError
-from bmcd.packages import import_optional
+from bmcd.utils import import_optional
 
 if TYPE_CHECKING:
     from rich.table import Table

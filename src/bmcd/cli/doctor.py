@@ -21,7 +21,7 @@ from bmcd.cli.fit_checks import free_memory
 from bmcd.cli.options import AsJson
 from bmcd.cli.output import bytes_in_words, console, file_size, print_json, say
 from bmcd.errors import FitWarning, StoreError
-from bmcd.text import plain
+from bmcd.utils import plain
 
 NEEDED = (
     "narwhals", "numba", "numpy", "pandas", "pyarrow", "rich", "safetensors", "scipy", "threadpoolctl", "typer",
@@ -111,7 +111,7 @@ def check_cores() -> Result:
     """Cores, threads and load."""
     import numba
 
-    from bmcd.threads import n_cores
+    from bmcd.utils import n_cores
 
     text = f"{n_cores()} of {os.cpu_count()} may be used; numba has {numba.get_num_threads()} threads"
     if hasattr(os, "getloadavg") and (load := os.getloadavg()[0]) > 1.5 * n_cores():

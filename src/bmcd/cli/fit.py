@@ -42,11 +42,11 @@ from bmcd.cli.options import (
 )
 from bmcd.cli.output import MODELS, check_output, complain, file_size, print_json, print_table, rows_of, say
 from bmcd.errors import BmcdError, FitWarning, InputError, Interrupted, StoreError
-from bmcd.text import plain
+from bmcd.utils import plain
 
 if TYPE_CHECKING:
     from bmcd.clicks.log import Clicks
-    from bmcd.models.cluster_choice import ClusterChoice
+    from bmcd.models.choose_clusters import ClusterChoice
     from bmcd.models.persistence import Model
 
 STARTS = ("kmeans", "popularity", "random")

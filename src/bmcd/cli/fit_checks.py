@@ -12,7 +12,7 @@ import typer
 
 from bmcd.cli.output import bytes_in_words
 from bmcd.errors import ClicksError, InputError, Message, Option
-from bmcd.text import plain
+from bmcd.utils import plain
 
 if TYPE_CHECKING:
     from bmcd.clicks.log import Clicks
@@ -137,7 +137,7 @@ def cost_of_tastes(
 def check_fit_cost(data: Clicks, model: ModelName, members: Sequence[str], given: Mapping[str, Any]) -> None:
     """Raise an error if the BMCD and Tastes of a fit would not fit into memory, or would take hours."""
     from bmcd.blend.fitting import EASE_ITEMS, MODEL_CUTS
-    from bmcd.threads import thread_count
+    from bmcd.utils import thread_count
 
     names = members if model == "blend" else ["BMCD" if model == "bmcd" else "Tastes"]
     n_threads = thread_count(given.get("n_threads"))

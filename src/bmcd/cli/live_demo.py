@@ -18,7 +18,7 @@ from bmcd.cli.output import print_json, say
 from bmcd.cli.replay import between, told, total
 from bmcd.cli.serve import KEY
 from bmcd.errors import BmcdError, OutputError
-from bmcd.packages import import_optional
+from bmcd.utils import import_optional
 
 if TYPE_CHECKING:
     from bmcd.clicks.log import Clicks

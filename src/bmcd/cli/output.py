@@ -16,7 +16,7 @@ import typer
 from bmcd.errors import OutputError
 from bmcd.files import check_writable, json_ready, open_replacement, write_csv, write_json
 from bmcd.progress import counting
-from bmcd.text import plain
+from bmcd.utils import plain
 
 if TYPE_CHECKING:
     from rich.console import Console

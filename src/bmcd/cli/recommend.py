@@ -42,7 +42,7 @@ from bmcd.cli.output import (
     write_in_parts,
 )
 from bmcd.errors import InputError
-from bmcd.text import plain
+from bmcd.utils import plain
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -25,7 +25,7 @@ from bmcd.cli.options import (
 )
 from bmcd.cli.output import check_output, file_size, print_json, say
 from bmcd.files import open_replacement, write_json
-from bmcd.text import plain
+from bmcd.utils import plain
 
 REPORTS = (".html", ".htm")
 CARDS = (".md", ".html", ".htm", ".json")

@@ -16,8 +16,8 @@ import typer
 from bmcd.cli.errors import held_back
 from bmcd.cli.options import USUAL, IgnoreUnknown, Layout, ModelFile, as_known
 from bmcd.cli.output import print_json, say
-from bmcd.packages import import_optional
 from bmcd.progress import QUIET
+from bmcd.utils import import_optional
 
 if TYPE_CHECKING:
     from bmcd.serve.served_model import ServedModel

@@ -13,7 +13,7 @@ from bmcd.clicks.item_table import ItemGroups, ItemTable
 from bmcd.clicks.sequences import owners
 from bmcd.clicks.times import read_duration
 from bmcd.errors import ClicksError
-from bmcd.text import shown
+from bmcd.utils import shown
 
 if TYPE_CHECKING:
     from bmcd.clicks.log import Clicks

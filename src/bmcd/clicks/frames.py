@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from bmcd.errors import ClicksError
-from bmcd.text import listed, shown
+from bmcd.utils import listed, shown
 
 Library = Literal["pandas", "polars", "pyarrow"]
 

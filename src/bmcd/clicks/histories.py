@@ -13,7 +13,7 @@ from bmcd.clicks.ids import objects
 from bmcd.clicks.log import Clicks
 from bmcd.clicks.sequences import owners
 from bmcd.errors import InputError, InputTypeError, Message, Option, UnknownIdError
-from bmcd.text import listed, shown
+from bmcd.utils import listed, shown
 
 
 def clicks_of_histories(histories: Any, known: Clicks, unknown: str = "error") -> Clicks:

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from bmcd.errors import ClicksError, InputTypeError, Message, Option, UnknownIdError
-from bmcd.text import listed, shown
+from bmcd.utils import listed, shown
 
 Missing = Literal["error", "drop"]
 # Only these are turned into numbers: writing the number down gives the very same text again.

@@ -18,7 +18,7 @@ from scipy import sparse
 from bmcd.clicks.ids import objects, positions
 from bmcd.clicks.times import BadTimeError, clocked, times_of_column
 from bmcd.errors import ClicksError, InputError, InputTypeError
-from bmcd.text import listed, shown
+from bmcd.utils import listed, shown
 
 LINKS, PICTURES, DATES = ("link", "url"), ("image", "picture"), ("date", "published")
 LONGEST = 2000

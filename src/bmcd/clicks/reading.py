@@ -19,8 +19,7 @@ from bmcd.clicks.text_files import Names, TextTable, wrong_header
 from bmcd.clicks.times import Order, read_duration
 from bmcd.clicks.titles import title_columns, titles_of_text
 from bmcd.errors import ClicksError, Message, Option
-from bmcd.packages import import_optional
-from bmcd.text import listed, shown
+from bmcd.utils import import_optional, listed, shown
 
 __all__ = ["read_clicks", "read_items"]
 

@@ -25,7 +25,7 @@ from bmcd.clicks.ids import (
 from bmcd.clicks.text_files import TextTable
 from bmcd.clicks.times import BadTimeError, Order, TimeReader, clocked, times_of_column
 from bmcd.errors import ClicksError, Message, Option
-from bmcd.text import and_list, listed, shown
+from bmcd.utils import and_list, listed, shown
 
 
 class Rows(NamedTuple):

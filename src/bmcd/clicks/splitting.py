@@ -25,11 +25,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bmcd.checks import check_count
 from bmcd.clicks.sequences import owners, position_in_group
 from bmcd.clicks.times import as_text, read_duration, read_time
 from bmcd.errors import ClicksError, InputError, Message, Option
-from bmcd.text import shown
+from bmcd.utils import check_count, shown
 
 if TYPE_CHECKING:
     from bmcd.clicks.log import Clicks

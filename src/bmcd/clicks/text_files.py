@@ -20,7 +20,7 @@ import pyarrow.csv as arrow_csv
 
 from bmcd.clicks.decoding import CHUNK, DELIMITERS, MARKS, TextFile, n_lines
 from bmcd.errors import ClicksError, Message, Option
-from bmcd.text import listed, shown
+from bmcd.utils import listed, shown
 
 # From all columns of a file to those wanted, by the argument that names each.
 Names = Callable[[list[str]], dict[str, str]]

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from bmcd.clicks.ids import arrow_column
 from bmcd.errors import InputError
-from bmcd.text import shown
+from bmcd.utils import shown
 
 Order = Literal["time", "rows"]
 FORMS = "Times are numbers, or dates such as 2024-01-31 or 2024-01-31T23:59:00+01:00"

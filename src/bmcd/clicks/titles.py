@@ -12,7 +12,7 @@ from bmcd.clicks.frames import collected, column_names, column_of, columns
 from bmcd.clicks.ids import WHOLE, Coded, encode, objects
 from bmcd.clicks.text_files import TextTable
 from bmcd.errors import ClicksError
-from bmcd.text import shown
+from bmcd.utils import shown
 
 
 def titles_for(

@@ -6,8 +6,7 @@ from bmcd.evaluation.compare import Comparison, compare
 from bmcd.evaluation.diversify import Diversity, diversify
 from bmcd.evaluation.evaluate import Evaluation, ItemCounts, evaluate
 from bmcd.evaluation.intervals import Interval, PairedDifference, paired_difference
-from bmcd.evaluation.rerank import Reranking, ShownItems, rerank
-from bmcd.evaluation.trade_off import TradeOff, trade_off
+from bmcd.evaluation.rerank import Reranking, ShownItems, TradeOff, rerank, trade_off
 from bmcd.models.cutoffs import cutoff_for, cutoff_table, sure_cutoff_for
 
 __all__ = [

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bmcd.arrays import Floats
 from bmcd.clicks.log import Library
 from bmcd.errors import InputError
 from bmcd.models.cutoffs import check_hits, cutoff_columns, cutoff_for, cutoff_table
+from bmcd.utils import Floats
 
 # Groups of equally many recommendations in which promises are held against hits.
 GROUPS = 10

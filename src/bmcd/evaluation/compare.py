@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import importlib.metadata
+import io
 import math
+import platform
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -12,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bmcd.clicks.log import Clicks
 from bmcd.errors import InputError
-from bmcd.evaluation import comparison_text
+from bmcd.evaluation.backtest import takes
 from bmcd.evaluation.evaluate import (
     CALIBRATION_MEASURES,
     GROUP_MEASURES,
@@ -22,16 +25,93 @@ from bmcd.evaluation.evaluate import (
     evaluate,
 )
 from bmcd.evaluation.intervals import Interval, PairedDifference, paired_differences
-from bmcd.evaluation.windows import takes
+from bmcd.files import open_replacement, write_csv, write_file, write_json
+from bmcd.markup import table, tag
 from bmcd.models.top_k import check_k
 from bmcd.progress import counting
-from bmcd.text import listed
+from bmcd.utils import listed
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from rich.table import Table
 
     from bmcd.simulation import Simulation
+
+
+# The measures shown beside the accuracy: the paper's own. All others are in `Comparison.table`.
+SHOWN = ("coverage", "correct_coverage", "intra_list_similarity", "novelty", "rare_share")
+# The ones that fit into the 80 columns of a terminal.
+SHOWN_IN_TERMINAL = ("coverage", "novelty")
+HEADINGS = {
+    "correct_coverage": "correct coverage",
+    "intra_list_similarity": "list similarity",
+    "rare_share": "rare",
+    "fit_seconds": "fit s",
+    "recommend_seconds": "rec. s",
+}
+
+
+def _cells(comparison: Comparison, measures: Sequence[str], gap: str = " ") -> list[list[str]]:
+    """Return headings and rows; ``gap`` stands between a number and its interval."""
+    several = len(comparison.entries) > 1
+    headings = ["model", "accuracy %", *([f"minus {comparison.against}"] if several else [])]
+    headings += [HEADINGS.get(name, name) for name in (*measures, "fit_seconds", "recommend_seconds")]
+    lines = [headings]
+    for name, entry in comparison.entries.items():
+        accuracy = entry.intervals["accuracy"]
+        cells = [name, _percent(accuracy.value, accuracy.low, accuracy.high, gap)]
+        if several:
+            gain = comparison.differences.get(name, {}).get("accuracy")
+            cells.append(_percent(gain.difference, gain.low, gain.high, gap, sign="+") if gain else "")
+        cells += [f"{comparison.value(name, measure):.3f}" for measure in measures]
+        cells.append("before" if math.isnan(entry.fit_seconds) else f"{entry.fit_seconds:.2f}")
+        cells.append(f"{entry.recommend_seconds:.2f}")
+        lines.append(cells)
+    return lines
+
+
+def _percent(value: float, low: float, high: float, gap: str, sign: str = "") -> str:
+    return f"{100 * value:{sign}.2f}{gap}({100 * low:{sign}.2f}, {100 * high:{sign}.2f})"
+
+
+PACKAGES = ("bmcd", "numpy", "scipy", "numba", "implicit", "pyspark")
+PLOTTED = ("coverage", "novelty")
+
+
+def config_of(comparison: Comparison) -> dict[str, Any]:
+    """Return what the comparison was made of, for `write_json`."""
+    test = comparison.test
+    return {
+        **{name: getattr(comparison, name) for name in ("k", "seed", "against", "level", "resamples")},
+        "models": {name: _settings(entry) for name, entry in comparison.entries.items()},
+        "train": _described(comparison.train),
+        "test": _described(test) if isinstance(test, Clicks) else {"simulation": _described(test.clicks)},
+        "versions": {"python": platform.python_version(), **_versions()},
+    }
+
+
+def _versions() -> dict[str, str]:
+    """Return the versions of the packages that a result may depend on, as far as they are installed."""
+    versions = {}
+    for name in PACKAGES:
+        try:
+            versions[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return versions
+
+
+def _settings(entry: Entry) -> dict[str, Any]:
+    model = entry.model
+    options = model.get_params() if hasattr(model, "get_params") else repr(model)
+    fitted = {"fitted_before": True} if entry.fitted_before else {"fit": entry.fit}
+    return {"class": type(model).__name__, "options": options, **fitted}
+
+
+def _described(clicks: Clicks) -> dict[str, Any]:
+    sizes = {name: getattr(clicks, name) for name in ("n_users", "n_items", "n_clicks")}
+    return {**sizes, "fingerprint": clicks.fingerprint(), "history": clicks.history}
+
 
 # Columns of the table that follow the name of a measure, and the attributes they come from.
 INTERVAL_COLUMNS = {"low": "low", "high": "high"}
@@ -145,18 +225,45 @@ class Comparison:
 
     def to_markdown(self) -> str:
         """Return the main measures as a table in Markdown."""
-        return comparison_text.markdown(self)
+        headings, *rows = _cells(self, SHOWN)
+        lines = [headings, ["---", *["---:"] * (len(headings) - 1)], *rows]
+        escaped = [[cell.replace("|", "\\|") for cell in line] for line in lines]
+        return "\n".join("| " + " | ".join(line) + " |" for line in escaped) + "\n"
 
     def __rich__(self) -> Table:
-        return comparison_text.rich_table(self)
+        """Return a table for a terminal, with intervals below their numbers."""
+        from rich.box import SIMPLE_HEAD
+        from rich.markup import escape
+        from rich.table import Table
+
+        headings, *rows = _cells(self, SHOWN_IN_TERMINAL, gap="\n")
+        shown = Table(title=escape(self._title()), title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+        for number, heading in enumerate(headings):
+            shown.add_column(escape(heading), justify="right" if number else "left")
+        for row in rows:
+            shown.add_row(*map(escape, row))
+        return shown
 
     def _repr_html_(self) -> str:
-        return comparison_text.html_table(self)
+        headings, *rows = _cells(self, SHOWN)
+        return tag("div", tag("p", self._title()), table(headings, rows))
 
-    def __str__(self) -> str:
-        return comparison_text.text(self)
+    def __repr__(self) -> str:
+        lines = _cells(self, SHOWN)
+        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+        rows = ("  ".join([line[0].ljust(widths[0]), *map(str.rjust, line[1:], widths[1:])]) for line in lines)
+        return "\n".join([self._title(), *rows])
 
-    __repr__ = __str__
+    def _title(self) -> str:
+        evaluation = self.entries[self.against].evaluation
+        test = f"; test: {evaluation.split}" if evaluation.split else ""
+        if evaluation.horizon not in (None, self.k):
+            test += f"; the next {evaluation.horizon}"
+        n_users = self.train.n_users if evaluation.horizon is None else evaluation.n_users
+        return (
+            f"{len(self.entries)} models, {self.k} recommendations for each of {n_users:,} users; "
+            f"{self.level:.0%} intervals{test}"
+        )
 
     def plot(self, x: str = "coverage", y: str = "accuracy") -> Figure:
         """Return a matplotlib figure of one measure against another, a point for each model, with intervals."""
@@ -167,12 +274,20 @@ class Comparison:
     def save(self, folder: str | Path, *, plots: bool = True) -> Path:
         """Write table.csv, table.md, comparison.json, config.json and plots into a folder, and return it.
 
-        config.json says what the comparison was made of: versions, seed, options, models with their settings, and
-        the fingerprints of the clicks. ``plots`` adds accuracy against coverage and against novelty.
+        config.json has versions, seed, options, models with their settings, and the fingerprints of the clicks.
+        ``plots`` adds figures of accuracy against coverage and against novelty.
         """
-        from bmcd.evaluation.comparison_folder import save
-
-        return save(self, Path(folder), plots)
+        folder = Path(folder)
+        write_file(folder / "table.md", self.to_markdown().encode())
+        with open_replacement(folder / "table.csv") as file:
+            write_csv(file, self.table)
+        write_json(folder / "comparison.json", self.to_dict(), indent=2)
+        write_json(folder / "config.json", config_of(self), indent=2)
+        for measure in PLOTTED if plots else ():
+            image = io.BytesIO()
+            self.plot(measure, "accuracy").savefig(image, dpi=150)
+            write_file(folder / f"accuracy_{measure}.png", image.getvalue())
+        return folder
 
 
 def compare(

@@ -15,15 +15,21 @@ from numpy.typing import NDArray
 from bmcd.clicks.histories import clicks_of_histories
 from bmcd.clicks.log import Clicks, Library
 from bmcd.errors import InputError, InputTypeError
-from bmcd.evaluation import by_group, metrics
-from bmcd.evaluation.by_group import GroupMeasures, measure_groups, personalisation
+from bmcd.evaluation import metrics
 from bmcd.evaluation.calibration import GROUPS, Calibration, bin_edges, equal_groups, log_losses, squared_errors
 from bmcd.evaluation.intervals import Interval, bootstrap, percentiles
-from bmcd.evaluation.lists import RankedLists, read_k, read_lists
-from bmcd.evaluation.metrics import PerUser
+from bmcd.evaluation.metrics import (
+    GroupMeasures,
+    PerUser,
+    RankedLists,
+    measure_groups,
+    personalisation,
+    read_k,
+    read_lists,
+)
 from bmcd.markup import paragraphs, table, tag
 from bmcd.models.hits import Truth, read_truth, was_clicked
-from bmcd.text import listed
+from bmcd.utils import listed
 
 if TYPE_CHECKING:
     from bmcd.simulation import Simulation
@@ -43,7 +49,7 @@ CALIBRATION_MEASURES = ("brier", "log_score", "expected_calibration_error", "ece
 """The measures shown below them when there are probabilities."""
 
 
-GROUP_MEASURES = ("personalisation", *by_group.MEASURES)
+GROUP_MEASURES = ("personalisation", *metrics.GROUP_MEASURES)
 """The measures shown when there is an item table with groups, of its first column of groups."""
 
 
@@ -248,7 +254,7 @@ class Evaluation:
 
     def value(self, measure: str) -> float:
         """Return one measure; NaN where there are no probabilities, or no item table, that it needs."""
-        if measure in by_group.MEASURES:
+        if measure in metrics.GROUP_MEASURES:
             first = next(iter(self.by_group.values()), None)
             return math.nan if first is None else float(getattr(first, measure))
         if measure not in CALIBRATION_MEASURES:

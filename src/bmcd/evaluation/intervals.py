@@ -15,12 +15,11 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from bmcd.arrays import Floats
 from bmcd.clicks.ids import objects, positions
 from bmcd.errors import InputError
 from bmcd.evaluation.metrics import PerUser
 from bmcd.models.cutoffs import wilson as wilson  # of the paper's shares, and documented here
-from bmcd.text import listed, shown
+from bmcd.utils import Floats, listed, shown
 
 if TYPE_CHECKING:
     from bmcd.evaluation.evaluate import Evaluation

@@ -13,15 +13,14 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from bmcd.arrays import Floats
 from bmcd.clicks import splitting
 from bmcd.clicks.log import Clicks
 from bmcd.errors import InputError, Message, Option
+from bmcd.evaluation.backtest import window_hits
 from bmcd.evaluation.evaluate import evaluate
-from bmcd.evaluation.windows import window_hits
 from bmcd.models.top_k import check_horizon, check_k
 from bmcd.progress import counting
-from bmcd.threads import thread_count
+from bmcd.utils import Floats, thread_count
 
 LATER = 0.2
 """The share of the clicks, the last ones, on which settings are chosen."""

@@ -12,7 +12,7 @@ import numpy as np
 from scipy.fft import next_fast_len
 from scipy.special import ndtri
 
-from bmcd.arrays import Floats
+from bmcd.utils import Floats
 
 
 def rhat(values: Floats) -> float:

@@ -15,7 +15,7 @@ from bmcd.errors import Message, Option
 from bmcd.inference.draws import Draws
 from bmcd.inference.quantities import MIN_DRAWS, Row, Values, quantities, rhat, rows
 from bmcd.markup import bullets, tag
-from bmcd.packages import import_optional
+from bmcd.utils import import_optional
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -24,7 +24,7 @@ from bmcd.inference.draws import Stopped
 from bmcd.inference.record import ChainRecord, Recording, draws_of
 from bmcd.inference.run import Run
 from bmcd.progress import LOG
-from bmcd.threads import thread_count
+from bmcd.utils import thread_count
 
 # A thread goes on with a chain for this long before it takes up the one that is furthest behind.
 SECONDS_PER_TURN = 0.2

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 
 from bmcd.errors import InputError, InputTypeError
-from bmcd.text import listed, shown
+from bmcd.utils import listed, shown
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from bmcd.errors import InputError
 from bmcd.inference import chain_statistics
 from bmcd.inference.draws import Draws
 from bmcd.inference.probed import probed_pairs
-from bmcd.text import shown
+from bmcd.utils import shown
 
 MIN_DRAWS = 4  # of a chain: what is needed to split it
 

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bmcd.checks import check_count
 from bmcd.errors import InputError
-from bmcd.threads import thread_count
+from bmcd.utils import check_count, thread_count
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bmcd.checks import check_count
+from bmcd.utils import check_count
 
 # Clicks that a user needs before any of them is held out.
 LEAST_CLICKS = 3

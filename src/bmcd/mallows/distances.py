@@ -16,9 +16,9 @@ import numba
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bmcd.arrays import Floats, Integers
 from bmcd.errors import InputError, Message, Option
 from bmcd.mallows.rank_scale import scale_values
+from bmcd.utils import Floats, Integers
 
 DISTANCES = ("footrule", "spearman", "kendall", "cayley", "hamming", "ulam")
 FOOTRULE, SPEARMAN, KENDALL, CAYLEY, HAMMING, ULAM = range(6)  # what compiled code calls them

@@ -14,12 +14,12 @@ import numba
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bmcd.arrays import Floats, Integers
 from bmcd.errors import InputError
 from bmcd.mallows.distances import DISTANCES, FOOTRULE, ULAM, check_distance
 from bmcd.mallows.footrule_scan import expected_distance_scan, log_partition_scan, sample_scan
 from bmcd.mallows.metropolis import distance_to_identity, gap_table, metropolis, metropolis_sample
 from bmcd.mallows.rank_scale import scale_values
+from bmcd.utils import Floats, Integers
 
 RUNS = 160
 # Steps are chosen for a variance of the log weight near TARGET_VARIANCE, within the budget of proposals.

@@ -22,14 +22,13 @@ from typing import Any, Literal, Protocol, cast, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bmcd.arrays import Floats
-from bmcd.checks import check_count
 from bmcd.errors import EstimateWarning, InputError
 from bmcd.mallows import closed_forms, counting, estimation
 from bmcd.mallows.checks import check_alpha
 from bmcd.mallows.distances import check_distance
 from bmcd.mallows.footrule_scan import expected_distance_scan, log_partition_scan
 from bmcd.mallows.rank_scale import scale_values
+from bmcd.utils import Floats, check_count
 
 METHODS = ("auto", "exact", "importance", "asymptotic")
 

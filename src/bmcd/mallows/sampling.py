@@ -7,8 +7,6 @@ import numba
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bmcd.arrays import Integers
-from bmcd.checks import check_count
 from bmcd.errors import InputError
 from bmcd.mallows.checks import check_alpha
 from bmcd.mallows.closed_forms import hamming_log_counts
@@ -16,6 +14,7 @@ from bmcd.mallows.distances import check_distance, check_ranks
 from bmcd.mallows.footrule_scan import sample_scan
 from bmcd.mallows.metropolis import metropolis_sample
 from bmcd.mallows.rank_scale import scale_values
+from bmcd.utils import Integers, check_count
 
 # Sweeps of n proposals. The distance's autocorrelation time was at most 30 sweeps for every case tried
 # (spearman to n = 500, ulam to n = 60, alpha from 0 to 200; mostly 2 to 14).

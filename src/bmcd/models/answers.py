@@ -9,15 +9,14 @@ from typing import Any, Literal, NamedTuple, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from bmcd.arrays import Floats
 from bmcd.clicks.ids import id_ranks, places_of, positions
 from bmcd.clicks.item_table import allowed_items
 from bmcd.clicks.log import Clicks
 from bmcd.errors import InputError
 from bmcd.inference.diagnostics import Verdict
-from bmcd.models.cluster_names import checked_names
-from bmcd.models.clusters import ClusterSummaries
+from bmcd.models.clusters import ClusterSummaries, checked_names
 from bmcd.models.top_k import Lists, best_items, clicked_mask
+from bmcd.utils import Floats
 
 T = TypeVar("T")
 # Of how many draws an answer is the mean, over all chains: "auto" leaves it to the model, None takes all.

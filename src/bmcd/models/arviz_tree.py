@@ -22,11 +22,10 @@ from bmcd.inference.tastes import diagnostics as taste_diagnostics
 from bmcd.inference.tastes.draws import TasteDraws
 from bmcd.mallows.latent.scan import shared_tables
 from bmcd.models.answers import MaxDraws, Options, draws_per_chain
-from bmcd.models.cluster_matching import ClusterNames
-from bmcd.packages import import_optional
+from bmcd.models.clusters import ClusterNames
 from bmcd.progress import counting
 from bmcd.rng import stream_key
-from bmcd.threads import thread_count
+from bmcd.utils import import_optional, thread_count
 
 AnyDraws = TypeVar("AnyDraws", bound=ChainDraws)
 PER_CLUSTER = ("alpha", "tau", "rho", "label_counts", "alpha_accepted")

@@ -10,7 +10,6 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bmcd.arrays import Floats
 from bmcd.clicks.histories import clicks_of_histories
 from bmcd.clicks.ids import id_ranks
 from bmcd.clicks.item_table import Filter, allowed_items
@@ -29,6 +28,7 @@ from bmcd.models.persistence import Packed, save
 from bmcd.models.top_k import Frame, Lists, check_horizon, check_k, recommendation_frame
 from bmcd.models.warnings import warn_if_few_are_left
 from bmcd.simulation import Simulation
+from bmcd.utils import Floats
 
 
 class ProbabilityModel(BaseEstimator, ABC):

@@ -7,16 +7,15 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from bmcd.arrays import Floats
 from bmcd.clicks.log import Clicks
 from bmcd.errors import InputError
 from bmcd.inference.diagnostics import Verdict, verdict
 from bmcd.inference.draws import Draws
 from bmcd.models.answers import Answers, MaxDraws, Options, Predictions
 from bmcd.models.bmcd_predictor import Predictor, count_predictions
-from bmcd.models.cluster_matching import ClusterNames, name_clusters
-from bmcd.models.clusters import ClusterSummaries, summarise_clusters
+from bmcd.models.clusters import ClusterNames, ClusterSummaries, name_clusters, summarise_clusters
 from bmcd.progress import counting
+from bmcd.utils import Floats
 
 
 class MixtureAnswers(Answers):

@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from bmcd.arrays import Floats
 from bmcd.errors import InputError, Message, Option
 from bmcd.inference.bmcd.labels import power_of
 from bmcd.inference.bmcd.next_items import (
@@ -28,7 +27,7 @@ from bmcd.inference.draws import Draws
 from bmcd.inference.state import Data, make_data
 from bmcd.mallows.latent.scan import shared_tables
 from bmcd.models.answers import MaxDraws, Predictions, draws_per_chain
-from bmcd.threads import thread_count
+from bmcd.utils import Floats, thread_count
 
 # Draws used, over all chains, unless the caller says otherwise. Given a draw all else is summed out, so few are
 # enough: on eshop (4 chains, 17 clusters, the ten items recommended to each of 400 users) 20 differ from 100 by

@@ -8,31 +8,300 @@ it shows is where it stops falling fast. The elbow can be anywhere in a curve wi
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from itertools import pairwise
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import logsumexp
 
-from bmcd.arrays import Floats
 from bmcd.clicks import splitting
 from bmcd.clicks.log import Clicks
 from bmcd.errors import InputError, InputTypeError, Interrupted
 from bmcd.inference.bmcd.kmeans import kmeans_inertia
 from bmcd.inference.chain_progress import open_candidate_progress
+from bmcd.inference.draws import Draws
 from bmcd.inference.posterior import sample_posterior
 from bmcd.inference.priors import Priors
 from bmcd.inference.run import Run
-from bmcd.models.cluster_choice import (
-    ClusterChoice,
-    behind_best,
-    criteria_table,
-    scores_by_user,
-    within_one_standard_error,
-)
-from bmcd.models.cluster_curves import boxplot_rows, end_of_fall, find_elbow
-from bmcd.models.held_out_users import log_likelihood_by_draw, log_mean
+from bmcd.mallows.latent.exact import log_likelihood
+from bmcd.markup import Html, tag
+from bmcd.utils import Floats
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+# A boxplot's whiskers reach to the last draw within this many interquartile ranges of the box.
+WHISKERS = 1.5
+# A curve has stopped falling where a doubling of the number of clusters would lower it by a share of less than
+# SMALL_FALL, or of less than SMALL_PART of its largest fall so far. Measured on posterior mean distances: on the
+# paper's simulation (3,000 users) they fall by 14 to 19 % a doubling up to the true number of clusters and by about
+# 2 % after it; with 300 users and 12 items in two opposed clusters by 71 to 74 %, and then still by 3 to 16 %.
+SMALL_FALL, SMALL_PART = 0.05, 0.25
+
+
+def find_elbow(curve: Mapping[int, float]) -> int | None:
+    """Return the point of a falling curve that lies farthest below the chord from its first to its last point.
+
+    Both axes are scaled to 0..1 first. The ends are on the chord, so an end is never the elbow; None if no point
+    is below the chord, or there are fewer than three.
+
+    >>> find_elbow({2: 100.0, 3: 40.0, 4: 35.0, 5: 30.0})
+    3
+    >>> find_elbow({2: 100.0, 3: 40.0}) is None
+    True
+    """
+    x = np.array(sorted(curve), dtype=np.float64)
+    y = np.array([curve[int(c)] for c in x])
+    if len(x) < 3 or not y[0] > y[-1]:
+        return None
+    # The distance from the chord x + y = 1 is this over sqrt(2).
+    below = 1.0 - (x - x[0]) / (x[-1] - x[0]) - (y - y[-1]) / (y[0] - y[-1])
+    best = int(below.argmax())
+    return int(x[best]) if below[best] > 1e-9 else None
+
+
+def falls(curve: Mapping[int, float]) -> dict[int, float]:
+    """Return the share by which a curve falls from the point before, for each doubling of the number of clusters.
+
+    A curve that falls as a power of the number of clusters falls by this share from C to 2 C, so short and long
+    steps can be compared. It is nan for the first point, negative where the curve rises, and 0 after a 0.
+
+    >>> {c: round(fall, 3) for c, fall in falls({1: 100.0, 2: 80.0, 4: 72.0, 5: 72.0}).items()}
+    {1: nan, 2: 0.2, 4: 0.1, 5: 0.0}
+    """
+    numbers = sorted(curve)
+    shares = {numbers[0]: math.nan}
+    for before, c in pairwise(numbers):
+        ratio = curve[c] / curve[before] if curve[before] > 0 else 1.0
+        shares[c] = 1.0 - ratio ** (1.0 / math.log2(c / before))
+    return shares
+
+
+def end_of_fall(curve: Mapping[int, float]) -> int:
+    """Return the first number of clusters after which the curve hardly falls; the last number if it always falls.
+
+    It hardly falls where the next of its `falls` is less than 5 %, or less than a quarter of the largest so far.
+    Distances within clusters go on falling a little, so they have no minimum to look for. Unlike the elbow of a
+    chord this may be the first number, or the last, and does not depend on the largest number tried.
+
+    >>> end_of_fall({2: 560.0, 3: 509.0, 4: 506.0, 5: 501.0, 8: 492.0})
+    3
+    """
+    by_step = falls(curve)
+    largest = 0.0
+    for c, following in pairwise(by_step):
+        if by_step[following] < max(SMALL_FALL, SMALL_PART * largest):
+            return c
+        largest = max(largest, by_step[following])
+    return list(by_step)[-1]
+
+
+def boxplot_rows(within: Mapping[int, NDArray[np.float64]]) -> pd.DataFrame:
+    """Return one box for each number of clusters, with the column names of matplotlib's `Axes.bxp`."""
+    import pandas as pd
+
+    rows = []
+    for values in within.values():
+        q1, med, q3 = np.percentile(values, [25, 50, 75])
+        reach = WHISKERS * (q3 - q1)
+        # With few draws a quartile may lie between two draws, beyond all draws within reach of the box.
+        low = min(values[values >= q1 - reach].min(), q1)
+        high = max(values[values <= q3 + reach].max(), q3)
+        rows.append({"whislo": low, "q1": q1, "med": med, "q3": q3, "whishi": high, "mean": values.mean()})
+    return pd.DataFrame(rows, index=pd.Index(list(within), name="n_clusters")).astype(np.float64)
+
+
+def log_likelihood_by_draw(clicks: Clicks, draws: Draws, n_threads: int | None = None) -> Floats:
+    """Return log sum_c tau_c P(A_j | rho_c, alpha_c), users x chains x draws."""
+    shape = (clicks.n_users, draws.n_draws, draws.problem.n_clusters)
+    log_mixture = np.empty((clicks.n_users, draws.n_chains, draws.n_draws))
+    for chain in range(draws.n_chains):
+        # All clusters of all draws at once, so that the tables they share are made once.
+        log_p = log_likelihood(
+            clicks,
+            draws.rho[chain].reshape(-1, clicks.n_items),
+            draws.alpha[chain].reshape(-1),
+            rank_scale=draws.problem.options["rank_scale"],
+            n_threads=n_threads,
+        ).reshape(shape)
+        with np.errstate(divide="ignore"):  # a tau that has underflowed to 0
+            log_tau = np.log(draws.tau[chain])
+        log_mixture[:, chain] = logsumexp(log_p + log_tau, axis=2)
+    return log_mixture
+
+
+def log_mean(log_values: Floats, axis: int | tuple[int, ...]) -> Floats:
+    """Return the log of the mean of values, given their logs.
+
+    >>> log_mean(np.log([[1.0, 3.0]]), axis=1).round(6).tolist() == np.log([2.0]).round(6).tolist()
+    True
+    """
+    axes = (axis,) if isinstance(axis, int) else axis
+    number = math.prod(log_values.shape[a] for a in axes)
+    log_of_mean: Floats = logsumexp(log_values, axis=axes) - math.log(number)
+    return log_of_mean
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ClusterChoice:
+    """The result of `choose_n_clusters`; `print` it for the reason and the table."""
+
+    recommended: int
+    """The smallest candidate within one standard error of the best held-out log-likelihood."""
+    by_mwcd: int
+    """Where MWCD stops falling: the first candidate after which `mwcd_fall` is small, less than 5 % or less than a
+    quarter of the largest before."""
+    least_mwcd: int
+    """The paper's choice in its simulations: the candidate with the smallest MWCD. Mostly too many, see `mwcd`."""
+    elbow: int | None
+    """The paper's choice for its case study: the elbow of the k-means curve (see `find_elbow`), if it has one."""
+    table: pd.DataFrame
+    """One row for each candidate, which is the index, `n_clusters`:
+
+    * `held_out`, `held_out_se`: log-likelihood of a held-out user, mean over users, and its standard error;
+    * `step`, `step_se`: the gain over the candidate before, mean over users of the paired differences;
+    * `behind`, `behind_se`: how far it is behind the best, likewise;
+    * `chain_gap`: largest minus smallest `held_out` of single chains. The standard errors cover the choice of
+      users only; where this is as large as the steps, the chains are too short or too few to tell;
+    * `mwcd`: posterior mean of the within-cluster footrule distance, sum over the training users. It goes on
+      falling a little beyond the true number: clusters that share the users of one have larger scales than it;
+    * `mwcd_fall`: the share by which it falls from the candidate before, for each doubling of the number;
+    * `kmeans`: within-cluster sum of squares of k-means on the binary clicks of all users.
+    """
+    boxplot: pd.DataFrame
+    """Draws of the within-cluster distance: `whislo`, `q1`, `med`, `q3`, `whishi` and `mean` of each candidate.
+
+    These are the names that matplotlib's `Axes.bxp(boxplot.to_dict("records"), showfliers=False)` expects.
+    """
+    within_distance: Mapping[int, Floats]
+    """The draws themselves, [chain, draw], for each candidate."""
+    log_likelihood: Mapping[int, Floats]
+    """Log-likelihood of each held-out user, for each candidate."""
+    held_out_users: NDArray[Any]
+    """Their ids, in the order of `log_likelihood`; none if the model was saved without users."""
+    n_held_out_users: int
+    n_training_users: int
+    """How many users the fits saw."""
+
+    @property
+    def reason(self) -> str:
+        """Why this number is recommended, in words and numbers."""
+        numbers: list[int] = self.table.index.tolist()
+        chosen, best = self.recommended, numbers[int(self.table["held_out"].argmax())]
+        n_held_out, several = self.n_held_out_users, len(numbers) > 1
+        score = (
+            f"held-out log-likelihood, {self.table['held_out'].loc[chosen]:.4f} a user "
+            f"({n_held_out:,} of {n_held_out + self.n_training_users:,} users)"
+        )
+        if not several:
+            parts = [f"{_clusters(chosen)}: the only candidate, so its {score}, has nothing to be compared with."]
+        elif chosen == best:
+            parts = [f"{_clusters(chosen)}: the best of {len(numbers)} candidates by {score}."]
+        else:
+            parts = [
+                f"{_clusters(chosen)}: the smallest of {len(numbers)} candidates within one standard error of the "
+                f"best by {score}. It is {self._behind(chosen)}; the best has {_clusters(best)}."
+            ]
+        if smaller := [c for c in numbers if c < chosen]:
+            parts.append(f"The next smaller, {_clusters(smaller[-1])}, is {self._behind(smaller[-1])}.")
+        parts.append(self.edge_in_words)
+        if several and chosen == numbers[0] > 1:
+            parts.append("It is the smallest candidate: try smaller ones too.")
+        elbow = "no elbow among the candidates" if self.elbow is None else f"its elbow at {self.elbow}"
+        parts.append(
+            f"For comparison: MWCD hardly falls after {self.by_mwcd} (its minimum, the paper's rule, is at "
+            f"{self.least_mwcd}), and the k-means curve has {elbow}."
+        )
+        return " ".join(filter(None, parts))
+
+    @property
+    def edge_in_words(self) -> str:
+        """What to know if the best of several candidates is the largest that was tried; otherwise nothing."""
+        numbers: list[int] = self.table.index.tolist()
+        if len(numbers) == 1 or numbers[int(self.table["held_out"].argmax())] < numbers[-1]:
+            return ""
+        return (
+            f"The best is the largest candidate, {_clusters(numbers[-1])}: try larger ones too (choose_n_clusters "
+            "takes any candidates)."
+        )
+
+    def _repr_html_(self) -> str:
+        table = Html(self.table.to_html(float_format="{:.4f}".format, na_rep=""))
+        return tag("div", tag("p", self.reason), table)
+
+    def _behind(self, c: int) -> str:
+        return f"{self.table['behind'].loc[c]:.4f} behind (standard error {self.table['behind_se'].loc[c]:.4f})"
+
+    def __repr__(self) -> str:
+        return (
+            f"ClusterChoice(recommended={self.recommended}, by_mwcd={self.by_mwcd}, elbow={self.elbow}, "
+            f"candidates={self.table.index.tolist()})"
+        )
+
+    def __str__(self) -> str:
+        formatters = {
+            name: ("{:,.0f}" if name in ("mwcd", "kmeans") else "{:.4f}").format for name in self.table.columns
+        }
+        return f"{self.reason}\n\n{self.table.to_string(formatters=formatters, na_rep='')}"
+
+
+def scores_by_user(by_draw: Mapping[int, Floats]) -> pd.DataFrame:
+    """Return the log-likelihood of each held-out user, a column a candidate, in increasing order."""
+    import pandas as pd
+
+    return pd.DataFrame({c: log_mean(by_draw[c], axis=(1, 2)) for c in sorted(by_draw)})
+
+
+def behind_best(scores: pd.DataFrame) -> pd.DataFrame:
+    """Return how far each candidate is behind the best, with standard error; scores are by user and candidate."""
+    import pandas as pd
+
+    behind = scores.rsub(scores[scores.mean().idxmax()], axis=0)
+    return pd.DataFrame({"behind": behind.mean(), "behind_se": behind.sem()})
+
+
+def criteria_table(
+    by_draw: Mapping[int, Floats], within: Mapping[int, Floats], inertia: Mapping[int, float]
+) -> pd.DataFrame:
+    """Return `ClusterChoice.table`, by candidates in increasing order.
+
+    ``by_draw`` has log-likelihoods, held-out users x chains x draws; ``within`` has draws of the distance within
+    clusters.
+    """
+    import pandas as pd
+
+    scores = scores_by_user(by_draw)
+    steps, behind = scores.diff(axis=1), behind_best(scores)
+    mwcd = {c: float(values.mean()) for c, values in within.items()}
+    columns = {
+        "held_out": scores.mean(),
+        "held_out_se": scores.sem(),
+        "step": steps.mean(),
+        "step_se": steps.sem(),
+        "behind": behind["behind"],
+        "behind_se": behind["behind_se"],
+        "chain_gap": {c: np.ptp(log_mean(values, axis=2).mean(axis=0)) for c, values in by_draw.items()},
+        "mwcd": mwcd,
+        "mwcd_fall": falls(mwcd),
+        "kmeans": {c: inertia[c] for c in by_draw},
+    }
+    return pd.DataFrame(columns).rename_axis(index="n_clusters")
+
+
+def within_one_standard_error(table: pd.DataFrame) -> int:
+    """Return the smallest candidate that is behind the best by no more than one standard error."""
+    return int(table.index[table["behind"] <= table["behind_se"]].min())
+
+
+def _clusters(number: int) -> str:
+    return "1 cluster" if number == 1 else f"{number} clusters"
+
 
 __all__ = ["ClusterChoice", "choose_n_clusters", "criteria_table", "within_one_standard_error"]
 

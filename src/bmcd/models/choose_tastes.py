@@ -20,7 +20,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 
-from bmcd.arrays import Floats
 from bmcd.clicks import splitting
 from bmcd.clicks.log import Clicks
 from bmcd.errors import InputError, Interrupted, Message, Option
@@ -32,6 +31,7 @@ from bmcd.inference.tastes.priors import TastePriors
 from bmcd.markup import Html, tag
 from bmcd.models.taste_predictor import TastePredictor
 from bmcd.progress import counting
+from bmcd.utils import Floats
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -1,19 +1,147 @@
-"""What each cluster is like, for people to read: size, alpha, its best items, and those that set it apart."""
+"""What each cluster is like: matched between draws and chains, summarised, and named."""
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple, overload
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import linear_sum_assignment
 
 from bmcd.clicks.log import Clicks, Library
+from bmcd.errors import InputError
 from bmcd.inference.draws import Draws
 from bmcd.markup import short_title, table
-from bmcd.models.cluster_matching import ClusterNames
-from bmcd.models.cluster_names import suggest_names
+from bmcd.utils import Floats, shown
+
+# How often the draws of a chain are matched to their mean ranks, which then change.
+ROUNDS = 3
+
+
+@dataclass(frozen=True, eq=False)
+class ClusterNames:
+    """Names 0, 1, ... by falling size, the same in every draw."""
+
+    name: NDArray[np.int64]
+    """[chain, draw, cluster]: the name of what that draw calls ``cluster``."""
+    agreement: Floats
+    """[name]: how well the chains agree on the consensus; 1 is the same in all, 0 no more alike than by chance."""
+
+    def sort(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Return values, [chain, draw, cluster, ...], with their clusters in the order of the names."""
+        order = np.argsort(self.name, axis=2)
+        return np.take_along_axis(values, order.reshape(*order.shape, *[1] * (values.ndim - 3)), axis=2)
+
+
+def name_clusters(draws: Draws) -> ClusterNames:
+    """Match clusters by their consensus rankings, first the draws of each chain, then the chains.
+
+    Each match has the smallest sum of footrule distances. The draws of a chain are matched to its mean ranks, which
+    are then computed anew; the mean ranks of a chain are matched to those of the chain with the highest log joint.
+    """
+    rho = draws.rho.astype(np.float64)
+    n_chains, n_draws, n_clusters, n_items = rho.shape
+    name = np.empty((n_chains, n_draws, n_clusters), np.int64)
+    means = np.empty((n_chains, n_clusters, n_items))
+    for chain in range(n_chains):
+        mean = rho[chain, -1]
+        for _ in range(ROUNDS):
+            for s in range(n_draws):
+                name[chain, s] = _match(rho[chain, s], mean)
+            mean = np.take_along_axis(rho[chain], np.argsort(name[chain], axis=1)[:, :, None], axis=1).mean(axis=0)
+        means[chain] = mean
+    first = int(draws.log_joint.mean(axis=1).argmax())
+    for chain in range(n_chains):
+        to_first = _match(means[chain], means[first])
+        name[chain] = to_first[name[chain]]
+        means[chain] = means[chain][np.argsort(to_first)]
+    by_chain = ClusterNames(name, np.ones(n_clusters))
+    size = by_chain.sort(draws.label_counts.astype(np.float64)).mean(axis=(0, 1))
+    place = np.argsort(np.argsort(-size, kind="stable"))
+    by_chance = max((n_items**2 - 1) / 3, 1.0)
+    others = [chain for chain in range(n_chains) if chain != first] or [first]
+    distance = np.abs(means[others] - means[first]).sum(axis=2).mean(axis=0)
+    return ClusterNames(place[name], np.clip(1.0 - distance / by_chance, 0.0, 1.0)[np.argsort(place)])
+
+
+def _match(these: Floats, those: Floats) -> NDArray[np.int64]:
+    """Return, for each of these rankings, which of those it is matched with."""
+    distance = np.abs(these[:, None, :] - those[None, :, :]).sum(axis=2)
+    return np.asarray(linear_sum_assignment(distance)[1], np.int64)
+
+
+# A word stands for a cluster if it is in this share of the titles that set it apart, and so many times more
+# frequent there than in all titles.
+LEAST_SHARE, LEAST_LIFT = 0.6, 1.5
+MOST_WORDS, MOST_TITLES = 2, 2
+# Letters of a title in a suggested name, and of a name that people give.
+LONGEST_TITLE, LONGEST_NAME = 30, 200
+_WORD = re.compile(r"[^\W\d_]{3,}")
+
+
+def suggest_names(apart: Sequence[Sequence[str]], titles: Sequence[str]) -> list[str]:
+    """Return a name for each cluster, from the titles that set it apart, best first, and the titles of all items.
+
+    It is the words that most of those titles share and others do not, with the first title if several clusters have
+    the same words; without such words the first two titles.
+
+    >>> titles = ["red skirt 1", "blue skirt 2", "gray skirt 3", "red shoe", "blue shoe", "hat"]
+    >>> suggest_names([titles[:3], titles[3:5], titles[5:]], titles)
+    ['skirt', 'shoe', 'hat']
+    """
+    everywhere = Counter(word for title in titles for word in _words(title))
+    by_words = [_shared_words(own, everywhere, len(titles)) for own in apart]
+    uses = Counter(by_words)
+    names = []
+    for words, own in zip(by_words, apart, strict=True):
+        first = [_shortened(title) for title in own[:MOST_TITLES]]
+        names.append((words if uses[words] == 1 else f"{words}: {first[0]}") if words else " + ".join(first))
+    return names
+
+
+def _words(title: str) -> list[str]:
+    """Return the different words of a title, in their order."""
+    return list(dict.fromkeys(word.casefold() for word in _WORD.findall(title)))
+
+
+def _shared_words(own: Sequence[str], everywhere: Counter[str], n_titles: int) -> str:
+    counts = Counter(word for title in own for word in _words(title))
+    lift = {word: (n / len(own)) / (everywhere[word] / n_titles) for word, n in counts.items()}
+    good = [word for word, n in counts.items() if n >= LEAST_SHARE * len(own) and lift[word] >= LEAST_LIFT]
+    best = sorted(good, key=lambda word: -lift[word])[:MOST_WORDS]
+    return " ".join(word for word in good if word in best)
+
+
+def _shortened(title: str) -> str:
+    return title if len(title) <= LONGEST_TITLE else title[: LONGEST_TITLE - 1].rstrip() + "…"
+
+
+def checked_names(names: object, n_clusters: int) -> dict[int, str]:
+    """Return names by cluster number, or an error that says what is wrong with them.
+
+    >>> checked_names({2: " sale "}, 3)
+    {2: 'sale'}
+    """
+    if not isinstance(names, Mapping):
+        raise InputError(f"names must be a dict such as {{1: 'skirts'}}, but it is {shown(names)}.")
+    found = {}
+    for number, name in names.items():
+        if isinstance(number, bool) or not hasattr(number, "__index__") or not 1 <= int(number) <= n_clusters:
+            raise InputError(
+                f"there is no cluster {shown(number)}: they are numbered from 1 to {n_clusters}, as in clusters_."
+            )
+        if not isinstance(name, str) or len(name) > LONGEST_NAME or not name.isprintable():
+            raise InputError(
+                f"the name of cluster {number} must be one line of text, at most {LONGEST_NAME} letters, but it is "
+                f"{shown(name)}."
+            )
+        found[int(number)] = name.strip()
+    return found
+
 
 # Percentiles: all intervals hold 90 % of the draws.
 INTERVAL = (5, 95)

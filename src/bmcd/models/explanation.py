@@ -11,8 +11,7 @@ from scipy import sparse
 
 from bmcd.markup import paragraphs, table, tag
 from bmcd.models.bmcd_predictor import Predictor, standard_error
-from bmcd.models.cluster_matching import ClusterNames
-from bmcd.models.clusters import INTERVAL
+from bmcd.models.clusters import INTERVAL, ClusterNames
 
 SHOWN = 0.005  # clusters to which the user belongs with less are not printed
 

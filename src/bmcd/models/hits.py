@@ -14,7 +14,7 @@ from bmcd.clicks.splitting import are_next_clicks
 from bmcd.errors import ClicksError, InputError, InputTypeError, UnknownIdError
 from bmcd.models.top_k import check_horizon
 from bmcd.simulation import Simulation
-from bmcd.text import shown
+from bmcd.utils import shown
 
 Ints = NDArray[np.int64]
 

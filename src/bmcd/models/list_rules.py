@@ -15,11 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 import bmcd.compiling  # noqa: F401  (must stand before the first kernel)
-from bmcd.arrays import Floats
 from bmcd.clicks.item_table import ItemTable, group_numbers
 from bmcd.errors import InputError, InputTypeError
 from bmcd.models.top_k import Lists
-from bmcd.text import listed, shown
+from bmcd.utils import Floats, listed, shown
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]

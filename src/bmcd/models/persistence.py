@@ -27,7 +27,7 @@ from bmcd.clicks.ids import objects
 from bmcd.clicks.item_table import ItemGroups, ItemTable, is_safe
 from bmcd.clicks.log import Clicks
 from bmcd.errors import InputError, StoreError
-from bmcd.text import shown
+from bmcd.utils import shown
 
 if TYPE_CHECKING:
     from bmcd.blend.blend import Blend

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from bmcd.clicks.log import Clicks
 from bmcd.files import json_ready
 from bmcd.inference.tastes.draws import describe_priors, read_priors
+from bmcd.models.choose_clusters import ClusterChoice
 from bmcd.models.choose_tastes import TasteChoice
-from bmcd.models.cluster_choice import ClusterChoice
 from bmcd.models.persistence import Arrays, Packed, is_too_few, read_array, read_whole_number
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from bmcd.inference.schema import Problem, Schema, check_rankings
 from bmcd.inference.tastes.draws import TASTES, TasteDraws, read_priors
 from bmcd.mallows.distances import check_distance
 from bmcd.mallows.rank_scale import scale_values
-from bmcd.models.cluster_names import checked_names
+from bmcd.models.clusters import checked_names
 from bmcd.models.persistence import (
     Arrays,
     Packed,
@@ -28,7 +28,7 @@ from bmcd.models.persistence import (
     unpack_clicks,
     without_users,
 )
-from bmcd.text import shown
+from bmcd.utils import shown
 
 STOPPED = ("finished", "time", "interrupted")
 # Optional arrays, which other functions read.

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bmcd.arrays import Floats
 from bmcd.clicks import splitting
 from bmcd.clicks.log import Clicks
 from bmcd.errors import InputError, Interrupted, Message, Option
@@ -25,7 +24,7 @@ from bmcd.inference.subsample import LEAST_CLICKS, check_max_users, users_of_cha
 from bmcd.models.answers import Answers, Options
 from bmcd.models.persistence import is_too_few, read_whole_number
 from bmcd.progress import counting
-from bmcd.text import shown
+from bmcd.utils import Floats, shown
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from bmcd.arrays import Floats
 from bmcd.clicks.log import Clicks
 from bmcd.inference.diagnostics import Verdict
 from bmcd.inference.tastes.draws import TasteDraws
@@ -19,6 +18,7 @@ from bmcd.models.explanation import TasteContribution
 from bmcd.models.taste_predictor import TastePredictor
 from bmcd.models.taste_verdict import judge_tastes
 from bmcd.progress import counting
+from bmcd.utils import Floats
 
 
 class TasteAnswers(Answers):

@@ -14,14 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from bmcd.arrays import Floats
 from bmcd.errors import InputError
 from bmcd.inference.tastes.draws import TasteDraws
 from bmcd.inference.tastes.fold_in import arrival_rates_by_taste, expected_visits
 from bmcd.mallows.latent.scan import REORDER
 from bmcd.models.answers import MaxDraws, Predictions, draws_per_chain
 from bmcd.models.next_k import race_corrected
-from bmcd.threads import thread_count
+from bmcd.utils import Floats, thread_count
 
 # Batches of draws of a chain, from which Monte Carlo standard errors are taken where there is one chain only.
 BATCHES = 4

@@ -11,9 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from bmcd.arrays import Floats
-from bmcd.checks import check_count
 from bmcd.clicks.log import Clicks
+from bmcd.utils import Floats, check_count
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -7,7 +7,7 @@ from typing import Any
 from bmcd.clicks.log import Clicks
 from bmcd.errors import InputError
 from bmcd.inference.bmcd.previous import Previous, match_items
-from bmcd.text import shown
+from bmcd.utils import shown
 
 
 def earlier_fit(

@@ -22,7 +22,7 @@ from bmcd.plots.style import (
 
 if TYPE_CHECKING:
     from bmcd.evaluation import Comparison
-    from bmcd.evaluation.trade_off import TradeOff
+    from bmcd.evaluation.rerank import TradeOff
 
 MEASURES = {
     "accuracy": ("accuracy: recommendations that were hits", True),

@@ -64,7 +64,8 @@ def calibration(
         points: Any = {"fmt": look.marker, "color": look.color, "markeredgecolor": "white", "markeredgewidth": 0.5}
         points |= {"yerr": error_bars(rate, low, high), "elinewidth": 1.2, "label": f"{name}, 95 % intervals"}
         above.errorbar(bins.bin_probability + shift, rate, **points)
-        middle, width = (bins.lower + bins.upper) / 2 + shift, bins.bin_width * 0.85 / len(by_method)
+        width = bins.bin_width * 0.85 / len(by_method)
+        middle = (bins.lower + bins.upper) / 2 + (place - (len(by_method) - 1) / 2) * width
         below.bar(middle, n, width=width, color=look.color, hatch=look.hatch, alpha=0.75)
         heights += [float(high[n >= LEAST_KEPT].max(initial=0)), float(rate.max())]
         for i in range(len(n) if len(by_method) == 1 else 0):

@@ -12,9 +12,8 @@ from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 import numpy as np
 
-from bmcd.arrays import Floats
 from bmcd.errors import InputError, InputTypeError
-from bmcd.packages import import_optional
+from bmcd.utils import Floats, import_optional
 
 import_optional("matplotlib", needed_by="drawing a figure", extra="report")
 import matplotlib  # noqa: E402
@@ -240,9 +239,13 @@ def label_axes(figure: Figure, axes: list[Any], x: str, y: str) -> None:
 
 
 def legend_below(figure: Figure, *axes: Any, columns: int = 2) -> None:
-    """Put one legend of all these axes below the figure."""
+    """Put one legend of all these axes below the figure, in as many columns as fit into its width."""
     entries = [entry for ax in axes for entry in zip(*ax.get_legend_handles_labels(), strict=True)]
-    figure.legend(*zip(*entries, strict=True), loc="outside lower left", ncols=min(columns, len(entries)))
+    for n in range(min(columns, len(entries)), 0, -1):
+        legend = figure.legend(*zip(*entries, strict=True), loc="outside lower left", ncols=n)
+        if n == 1 or legend.get_window_extent().width <= figure.bbox.width:
+            return
+        legend.remove()
 
 
 def round_ticks(axis: Any, n: int = 5, *, share: bool = False, integer: bool = False) -> None:

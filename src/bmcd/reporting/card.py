@@ -14,7 +14,7 @@ from bmcd.clicks.times import as_text
 from bmcd.files import json_ready
 from bmcd.markup import Html, bullets, paragraphs, short_title, table, tag
 from bmcd.models.persistence import Model, sampled_models
-from bmcd.text import plain
+from bmcd.utils import plain
 
 PACKAGES = ("numpy", "scipy", "numba", "pyarrow", "scikit-learn")
 USES = (

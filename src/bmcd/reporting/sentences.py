@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 from bmcd.blend.blend import Blend
 from bmcd.evaluation import PairedDifference
-from bmcd.evaluation.diversity_price import Price
+from bmcd.evaluation.diversify import Price
 from bmcd.models.tastes import Tastes
 from bmcd.reporting.reliability import convergence
 from bmcd.reporting.results import LEAST_KEPT, Cutoff, Results, ResultsForK
-from bmcd.text import and_list
+from bmcd.utils import and_list
 
 # A difference between predicted and observed hits on which nobody would act.
 NEAR = 0.015

@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 
 from bmcd.markup import Html
 from bmcd.plots import Figure
-from bmcd.text import plain
+from bmcd.utils import plain
 
 _NAMESPACE = re.compile(r"^\{[^}]*\}")
 _REFERENCE = re.compile(r"url\(#([^)]+)\)")

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Sequence
+from functools import cache
+from importlib.resources import files
 from typing import Annotated, Any, TypeVar
 
 from fastapi import APIRouter, Query, Request
@@ -11,28 +14,37 @@ from starlette.responses import Response
 
 from bmcd.errors import BmcdError
 from bmcd.models.list_rules import ListRules
-from bmcd.serve.current_model import CurrentModel
-from bmcd.serve.invocations import answer_rows, people_of
 from bmcd.serve.live import Live
 from bmcd.serve.messages import (
     Body,
     Explain,
     Id,
     Invocation,
+    JsonAnswer,
     MinProbability,
+    Problem,
     ProblemDetails,
     Recommend,
     Recommendations,
     UserRecommended,
+    answer_rows,
+    from_error,
+    from_validation,
+    people_of,
 )
 from bmcd.serve.metrics import CONTENT_TYPE, Metrics
-from bmcd.serve.problems import JsonAnswer, Problem, from_error, from_validation
-from bmcd.serve.served_model import ServedModel
+from bmcd.serve.served_model import CurrentModel, ServedModel
 from bmcd.serve.settings import Limits
 from bmcd.serve.slots import Slots
-from bmcd.text import shown
+from bmcd.utils import shown
 
 B = TypeVar("B", bound=Body)
+TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
+# A file that is listed here can be had; nothing else can.
+FILES = (
+    *("page.css", "icon.svg", "page.js", "docs.js", "elements.js", "service.js", "person.js", "picker.js"),
+    *("rows.js", "why.js", "about.js", "link.js", "csv.js", "groups.js", "live.js"),
+)
 PROBLEMS: dict[int | str, dict[str, Any]] = {
     422: {"model": ProblemDetails, "description": "The request cannot be answered; the problem says why."},
     429: {"model": ProblemDetails, "description": "Too many wait; Retry-After says when to try again."},
@@ -319,3 +331,61 @@ def _takes(kind: type[Body]) -> dict[str, Any]:
     """Return the part of the description of a route that names its body."""
     schema = {"$ref": f"#/components/schemas/{kind.__name__}"}
     return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
+
+
+def page_router() -> APIRouter:
+    """Return the routes of the pages and of the files they need."""
+    routes = APIRouter(include_in_schema=False)
+
+    @routes.get("/")
+    async def page() -> Response:
+        return _file("page.html")
+
+    @routes.get("/docs")
+    async def docs() -> Response:
+        return _file("docs.html")
+
+    @routes.get("/page/{name}")
+    async def file(name: str) -> Response:
+        if name not in FILES:
+            raise Problem(404, "There is no such file.")
+        return _file(name)
+
+    return routes
+
+
+def _file(name: str) -> Response:
+    kind = TYPES[name[name.rindex(".") :]]
+    return Response(_content(name), media_type=kind, headers={"cache-control": "no-cache"})
+
+
+@cache
+def _content(name: str) -> bytes:
+    return (files("bmcd.serve") / "page" / name).read_bytes()
+
+
+def with_examples(description: dict[str, Any], model: ServedModel) -> dict[str, Any]:
+    """Return the OpenAPI description with an example for every route that takes something."""
+    filled = copy.deepcopy(description)
+    *clicked, other = model.example_items()
+    user = model.example_user()
+    rows = [["ann", item] for item in clicked]
+    bodies = {
+        "/v1/recommend": {"people": [{"id": "ann", "clicked": clicked}, {"clicked": []}], "k": 5},
+        "/v1/explain": {"clicked": clicked, "item": other, "k": 5},
+        "/invocations": {"dataframe_split": {"columns": ["user", "item"], "data": rows}, "params": {"k": 5}},
+    }
+    if "/v1/clicks" in filled["paths"]:
+        bodies["/v1/clicks"] = {"clicks": [{"user": "ann", "item": other, "event": "an-example"}]}
+    for path, body in bodies.items():
+        filled["paths"][path]["post"]["requestBody"]["content"]["application/json"]["example"] = body
+    values = {"/v1/items": {"q": str(other), "limit": 5}}
+    if "/v1/items/{item}/similar" in filled["paths"]:
+        values["/v1/items/{item}/similar"] = {"item": str(other), "k": 5}
+    if user is not None:
+        values["/v1/users/{user}/recommendations"] = {"user": user, "k": 5}
+    for path, given in values.items():
+        for parameter in filled["paths"][path]["get"]["parameters"]:
+            if parameter["name"] in given:
+                parameter["example"] = given[parameter["name"]]
+    return filled

@@ -17,8 +17,8 @@ from typing import Any
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from bmcd.serve.gate import CROWDED
+from bmcd.serve.messages import Problem
 from bmcd.serve.metrics import Metrics
-from bmcd.serve.problems import Problem
 from bmcd.serve.settings import Settings
 
 SWEEP_SECONDS = 0.25

@@ -15,8 +15,8 @@ from starlette.applications import Starlette
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.routing import BaseRoute, Match
 
+from bmcd.serve.messages import Problem
 from bmcd.serve.metrics import Metrics
-from bmcd.serve.problems import Problem
 from bmcd.serve.settings import Settings
 
 Scope = MutableMapping[str, Any]

@@ -12,15 +12,14 @@ from pydantic import ValidationError
 from starlette.responses import Response
 
 from bmcd.clicks.times import CLOCK_FROM, CLOCK_UNITS
-from bmcd.serve.current_model import CurrentModel
 from bmcd.serve.live import Live
-from bmcd.serve.messages import Id, LiveClicks, ProblemDetails
-from bmcd.serve.problems import JsonAnswer, Problem, from_validation
+from bmcd.serve.messages import Id, JsonAnswer, LiveClicks, Problem, ProblemDetails, from_validation
+from bmcd.serve.served_model import CurrentModel
 from bmcd.serve.settings import Limits
 from bmcd.serve.slots import Slots
 from bmcd.serve.store import Click
 from bmcd.serve.updating import FUTURE
-from bmcd.text import shown
+from bmcd.utils import shown
 
 PROBLEMS: dict[int | str, dict[str, Any]] = {
     422: {"model": ProblemDetails, "description": "A click cannot be recorded, so none was; the problem says why."},

@@ -17,11 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from bmcd.errors import BmcdError, StoreError
-from bmcd.serve.current_model import CurrentModel
-from bmcd.serve.messages import Id
+from bmcd.serve.messages import Id, Problem
 from bmcd.serve.observed import Observed
-from bmcd.serve.problems import Problem
-from bmcd.serve.served_model import ServedModel, hash_of
+from bmcd.serve.served_model import CurrentModel, ServedModel, hash_of
 from bmcd.serve.settings import LiveSettings
 from bmcd.serve.store import Click, FullError, NotRecordedError, Recorded, Store
 from bmcd.serve.updating import MODEL, Counted

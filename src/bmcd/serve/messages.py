@@ -1,9 +1,13 @@
-"""The bodies of requests, and what answers look like."""
+"""Bodies of requests, what answers look like, and problems (RFC 9457) that name field, value and remedy."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Annotated, Any
 
+from fastapi.exceptions import RequestValidationError
 from pydantic import (
     BaseModel,
     BeforeValidator,
@@ -12,14 +16,45 @@ from pydantic import (
     StrictFloat,
     StrictInt,
     StrictStr,
+    ValidationError,
     ValidationInfo,
     model_validator,
 )
 from pydantic.json_schema import models_json_schema
 from pydantic_core import PydanticCustomError
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+from bmcd.errors import BmcdError
+from bmcd.serve.settings import Limits
+from bmcd.utils import shown
 
 # An error is made for every field that should not be there, so there may not be many.
 MOST_FIELDS = 32
+# MLflow's forms of a request.
+FORMS = ("dataframe_split", "dataframe_records", "instances", "inputs")
+MORE = ("k", "horizon", "min_probability", "items", "exclude", "only", "never", "rules")
+TITLES = {
+    400: "Bad request",
+    401: "Key wanted",
+    403: "Not allowed",
+    404: "Not there",
+    405: "Method not allowed",
+    408: "Request too slow",
+    409: "The old model stays",
+    411: "Length wanted",
+    413: "Request too large",
+    415: "JSON wanted",
+    421: "Unknown host",
+    422: "Cannot be answered",
+    429: "Too many requests",
+    431: "Head too large",
+    500: "Error of the service",
+    503: "Not ready",
+    504: "Took too long",
+    507: "Not recorded",
+}
+MOST_SHOWN = 20
 
 
 def _at_most(limit: str) -> BeforeValidator:
@@ -211,3 +246,150 @@ def body_schemas() -> dict[str, Any]:
     ]
     schemas: dict[str, Any] = models_json_schema(kinds, ref_template="#/components/schemas/{model}")[1]["$defs"]
     return schemas
+
+
+class Problem(Exception):
+    """What is wrong with a request, for whoever sent it."""
+
+    def __init__(
+        self, status: int, detail: str, *, headers: Mapping[str, str] | None = None, errors: Sequence[Any] = ()
+    ) -> None:
+        super().__init__(detail)
+        self.status, self.detail, self.headers, self.errors = status, detail, dict(headers or {}), tuple(errors)
+
+    def response(self) -> Response:
+        """Return it as problem+json."""
+        content: dict[str, Any] = {
+            "type": "about:blank",
+            "title": TITLES.get(self.status, "Error"),
+            "status": self.status,
+            "detail": self.detail,
+        }
+        if self.errors:
+            content["errors"] = list(self.errors)
+        return JsonAnswer(content, self.status, self.headers, "application/problem+json")
+
+
+class JsonAnswer(Response):
+    """A value as JSON in ASCII, so that no id, however odd, cannot be written; numbers keep their last digit."""
+
+    def __init__(
+        self,
+        content: Any,
+        status: int = 200,
+        headers: Mapping[str, str] | None = None,
+        media_type: str = "application/json",
+    ) -> None:
+        body = json.dumps(content, allow_nan=False, separators=(",", ":")).encode("ascii")
+        super().__init__(body, status, headers, media_type)
+
+
+def from_error(error: BmcdError) -> Problem:
+    """Return the problem that an error of the package is: what was asked cannot be answered, and why."""
+    text = str(error)
+    return Problem(422, text[:1].upper() + text[1:])
+
+
+def from_http(error: HTTPException) -> Problem:
+    """Return the problem that an error of the framework is."""
+    details = {
+        404: "There is nothing at this address. See /docs for what there is.",
+        405: "This address does not take this method. See /docs for those it takes.",
+        400: "The body cannot be read as JSON: it must be UTF-8, complete, and not nested too deeply.",
+    }
+    return Problem(error.status_code, details.get(error.status_code, str(error.detail)), headers=error.headers)
+
+
+def from_validation(error: RequestValidationError | ValidationError) -> Problem:
+    """Return the problem with the fields of a request: each with its place, its value and what is wanted."""
+    errors = error.errors()
+    if errors[0]["type"] == "json_invalid":
+        return Problem(400, f"The body is not JSON: {errors[0]['ctx']['error']}.")
+    if isinstance(error, ValidationError):  # of a body
+        errors = [{**one, "loc": ("body", *one["loc"])} for one in errors]
+    found = [_field(one) for one in _distinct(errors)]
+    more = f" There are {len(found) - 1} more." if len(found) > 1 else ""
+    return Problem(422, f"{found[0]['field']}: {found[0]['wrong']}.{more}", errors=found[:MOST_SHOWN])
+
+
+def _distinct(errors: Iterable[Any]) -> list[Any]:
+    """Keep one error for each place: those of a union (text or whole number) come as several."""
+    kept: dict[tuple[Any, ...], Any] = {}
+    for error in errors:
+        place = tuple(part for part in error["loc"] if part not in ("str", "int"))
+        kept.setdefault(place, {**error, "loc": place, "union": False})["union"] |= place != tuple(error["loc"])
+    return list(kept.values())
+
+
+def _field(error: Mapping[str, Any]) -> dict[str, Any]:
+    where, *path = error["loc"] or ("body",)
+    name = ".".join(map(str, path)).replace(".[", "[") if path else str(where)
+    wrong = str(error["msg"]).removeprefix("Value error, ")
+    if error["type"] == "extra_forbidden":
+        wrong = "there is no such field; see /docs for those there are"
+    elif error["type"] == "missing":
+        return {"field": name[:200], "wrong": "is missing"}
+    elif error["union"]:
+        wrong = "an id must be text or a whole number" if "type" in error["type"] else wrong
+    elif error["type"] == "too_many":  # the value is as long as it may not be
+        return {"field": name[:200], "wrong": wrong}
+    return {"field": name[:200], "value": shown(error.get("input")), "wrong": wrong[:1].lower() + wrong[1:]}
+
+
+def people_of(body: Invocation, limits: Limits) -> tuple[Recommend, bool]:
+    """Return the people of rows with the columns user and item, and whether the rows have a user.
+
+    Rows without a user are clicks of one person. A row without an item is somebody who has clicked nothing yet.
+    """
+    given = [name for name in FORMS if getattr(body, name) is not None]
+    if len(given) != 1:
+        raise Problem(422, f"Give the clicks in one of {', '.join(FORMS)}; {len(given)} were given.")
+    if strange := [name for name in body.params if name not in MORE]:
+        raise Problem(422, f"params: there is no {shown(strange[0])}; there are {', '.join(MORE)}.")
+    users, items = _columns(given[0], getattr(body, given[0]))
+    clicked: dict[Any, list[Any]] = {}
+    for row, (user, item) in enumerate(zip(users or [None] * len(items), items, strict=True)):
+        for name, value in (("user", user), ("item", item)):
+            if value is not None and (not isinstance(value, str | int) or isinstance(value, bool)):
+                raise Problem(
+                    422, f"{given[0]}, row {row}: the {name} must be text or a whole number: {shown(value)}."
+                )
+        clicked.setdefault(user, []).extend([] if item is None else [item])
+    people = [{"id": user, "clicked": own} for user, own in clicked.items()]
+    return Recommend.model_validate({"people": people, **body.params}, context=limits), users is not None
+
+
+def answer_rows(answer: dict[str, Any], named: bool) -> dict[str, Any]:
+    """Return recommendations as MLflow's scoring server would: a list of rows."""
+    rows = [
+        ({"user": person["id"]} if named else {}) | recommendation
+        for person in answer["people"]
+        for recommendation in person["recommendations"]
+    ]
+    return {"predictions": rows, "model": answer["model"]}
+
+
+def _columns(form: str, rows: Any) -> tuple[list[Any] | None, list[Any]]:
+    """Return the columns user, if it is there, and item."""
+    if form == "dataframe_split":
+        columns, data = rows.get("columns"), rows.get("data")
+        if not isinstance(columns, list) or not isinstance(data, list) or set(rows) - {"columns", "data", "index"}:
+            raise Problem(422, 'dataframe_split wants {"columns": [...], "data": [[...], ...]}.')
+        if bad := [row for row in data if not isinstance(row, list) or len(row) != len(columns)]:
+            raise Problem(422, f"dataframe_split: a row has not {len(columns)} values: {shown(bad[0])}.")
+        rows = {name: [row[place] for row in data] for place, name in enumerate(columns) if isinstance(name, str)}
+    if isinstance(rows, Mapping):
+        return _two(form, rows, sorted(rows))
+    names = sorted(set(chain.from_iterable(rows)))
+    return _two(form, {name: [row.get(name) for row in rows] for name in names}, names)
+
+
+def _two(form: str, columns: Mapping[str, list[Any]], names: Sequence[str]) -> tuple[list[Any] | None, list[Any]]:
+    if "item" not in columns or set(columns) - {"user", "item"}:
+        raise Problem(
+            422, f"{form}: the columns must be item and, if there are several people, user: {shown(names)}."
+        )
+    users, items = columns.get("user"), columns["item"]
+    if users is not None and len(users) != len(items):
+        raise Problem(422, f"{form}: there are {len(users)} users but {len(items)} items. Give one for each click.")
+    return users, items

@@ -10,7 +10,7 @@ from typing import Any
 
 from bmcd.clicks.times import read_duration
 from bmcd.errors import InputError, Message, Option
-from bmcd.threads import n_cores
+from bmcd.utils import n_cores
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 

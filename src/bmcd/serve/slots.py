@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
 from typing import Any, Generic, TypeVar
 
-from bmcd.serve.problems import Problem
+from bmcd.serve.messages import Problem
 
 T = TypeVar("T")
 _of_thread = threading.local()

@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from bmcd.arrays import Floats
 from bmcd.baselines.counting import HOUR
 from bmcd.baselines.session_knn import MOST_KEPT, SessionKNN
 from bmcd.blend.features import (
@@ -28,7 +27,7 @@ from bmcd.clicks.ids import id_ranks, objects
 from bmcd.clicks.times import SESSION_GAP, BadTimeError, to_clock
 from bmcd.errors import ClicksError, InputError, InputTypeError
 from bmcd.spark.frames import WHOLE_NUMBERS, clean_ids, quoted
-from bmcd.text import listed, shown
+from bmcd.utils import Floats, listed, shown
 
 Ints = NDArray[np.int64]
 

@@ -28,7 +28,7 @@ from bmcd.errors import InputError, InputTypeError
 from bmcd.models.persistence import without_users
 from bmcd.spark.counting import CountsAtCuts, SparkLog
 from bmcd.spark.frames import check_frame, without_pandas_warning
-from bmcd.text import shown
+from bmcd.utils import shown
 
 
 def fit(

@@ -8,8 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from bmcd.errors import InputError, InputTypeError
-from bmcd.packages import import_optional
-from bmcd.text import listed, shown
+from bmcd.utils import import_optional, listed, shown
 
 WHOLE_NUMBERS = ("tinyint", "smallint", "int", "bigint")
 # What Python's str.strip takes away, as Java writes it.

@@ -14,7 +14,7 @@ from bmcd.models.top_k import check_k
 from bmcd.spark.counting import with_times
 from bmcd.spark.frames import check_frame, one_history_a_user, one_row_a_user, without_pandas_warning
 from bmcd.spark.shipping import check_workers, on_worker, ship_model
-from bmcd.text import shown
+from bmcd.utils import shown
 
 
 def recommend(

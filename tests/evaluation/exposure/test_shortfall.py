@@ -7,9 +7,7 @@ import pytest
 
 import bmcd
 from bmcd.errors import ExposureError
-from bmcd.evaluation.exposure_flow import FlowProblem
-from bmcd.evaluation.exposure_limits import Limits
-from bmcd.evaluation.exposure_shortfall import blame_caps, blame_floors
+from bmcd.evaluation.exposure import FlowProblem, Limits, blame_caps, blame_floors
 
 ITEMS = list("abcd")
 

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse, stats
+from tests.reference.mallows import enumerate_rankings, probabilities_enumerated, slow_distance
 
 import bmcd
 from bmcd.inference.bmcd.alpha import alpha_log_ratio
@@ -26,7 +27,6 @@ from bmcd.inference.bmcd.labels import group_by_label, label_log_ratio, label_sc
 from bmcd.inference.bmcd.latent_rankings import hit_and_run
 from bmcd.inference.state import make_data
 from bmcd.inference.variates import draw_dirichlet, exponential, log_gamma_variate, normal
-from bmcd.mallows.enumeration import enumerate_rankings, probabilities_enumerated, slow_distance
 from bmcd.mallows.latent import log_likelihood, sample_latent
 from bmcd.mallows.latent.scan import cluster_tables, shared_tables
 from bmcd.mallows.rank_scale import scale_values

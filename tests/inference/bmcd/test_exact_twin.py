@@ -12,6 +12,12 @@ import numba
 import numpy as np
 import pytest
 from scipy import sparse
+from tests.reference.mallows import (
+    enumerate_rankings,
+    log_partition_enumerated,
+    probabilities_enumerated,
+    slow_distance,
+)
 
 from bmcd.inference.bmcd.consensus import draw_rank_pair, shuffle
 from bmcd.inference.bmcd.labels import label_scores, scores_to_log_q
@@ -22,12 +28,6 @@ from bmcd.inference.priors import Priors
 from bmcd.inference.rng_streams import ALPHA, LABELS, REDRAW, RELABEL, RHO_PRIOR, RHO_SWAPS, ROUND_STRIDE, TAU
 from bmcd.inference.state import ChainState, make_data
 from bmcd.inference.variates import draw_dirichlet, exponential, normal
-from bmcd.mallows.enumeration import (
-    enumerate_rankings,
-    log_partition_enumerated,
-    probabilities_enumerated,
-    slow_distance,
-)
 from bmcd.mallows.latent.scan import cluster_tables, shared_tables
 from bmcd.mallows.latent.users import redraw
 from bmcd.rng import STREAM_SIZE, open_stream, stream_key, uniform

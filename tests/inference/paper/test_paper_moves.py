@@ -6,6 +6,7 @@ from itertools import combinations, permutations
 
 import numpy as np
 import pytest
+from tests.reference.mallows import slow_distance
 
 from bmcd.inference.paper.distance_changes import (
     change_by_leap,
@@ -28,7 +29,6 @@ from bmcd.inference.paper.moves import (
 from bmcd.inference.paper.sampler import whole_scale
 from bmcd.inference.paper.user_moves import draw_labels
 from bmcd.mallows.distances import DISTANCES
-from bmcd.mallows.enumeration import slow_distance
 from bmcd.mallows.partition import log_partition
 from bmcd.mallows.rank_scale import scale_values
 from bmcd.rng import STREAM_SIZE, four_uniforms, open_stream, stream_key, uniforms

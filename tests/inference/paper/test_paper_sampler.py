@@ -6,13 +6,13 @@ from itertools import pairwise, product
 import numpy as np
 import pytest
 from scipy import sparse, stats
+from tests.reference.mallows import enumerate_rankings, log_partition_enumerated, slow_distance
 
 from bmcd.inference.paper.sampler import PaperSampler
 from bmcd.inference.priors import Priors
 from bmcd.inference.state import ChainState, make_data
 from bmcd.mallows.distances import DISTANCES
 from bmcd.mallows.distances import distance as distance_between
-from bmcd.mallows.enumeration import enumerate_rankings, log_partition_enumerated, slow_distance
 from bmcd.mallows.rank_scale import scale_values
 
 pytestmark = pytest.mark.chance(0)

@@ -13,13 +13,13 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 from scipy import sparse
+from tests.reference.mallows import log_partition_enumerated, slow_distance
 
 from bmcd.inference.paper.moves import ALPHA, CONSENSUS, TAU, USER
 from bmcd.inference.paper.sampler import PaperSampler
 from bmcd.inference.priors import Priors
 from bmcd.inference.state import ChainState, make_data
 from bmcd.inference.variates import draw_dirichlet, normal
-from bmcd.mallows.enumeration import log_partition_enumerated, slow_distance
 from bmcd.mallows.rank_scale import scale_values
 from bmcd.rng import STREAM_SIZE, open_stream, stream_key, uniform, uniform_below
 

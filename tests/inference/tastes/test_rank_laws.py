@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
+from tests.reference.tastes import slow_first_item_law
 
 from bmcd.inference.tastes.rank_laws import (
     DISTANCES,
@@ -20,7 +21,6 @@ from bmcd.inference.tastes.rank_laws import (
     footrule_log_law,
     rank_laws,
 )
-from bmcd.inference.tastes.slow import slow_first_item_law
 from bmcd.mallows import top_probabilities
 from bmcd.mallows.rank_scale import scale_values
 

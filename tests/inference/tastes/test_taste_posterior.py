@@ -6,10 +6,10 @@ import math
 import numpy as np
 import pytest
 from scipy import special, stats
+from tests.reference.tastes import _set_probability, set_log_probability, tiny_posterior
 
 from bmcd.inference.tastes.priors import GammaPrior, TastePriors
 from bmcd.inference.tastes.sampler import TasteSampler
-from bmcd.inference.tastes.slow import _set_probability, set_log_probability, tiny_posterior
 from bmcd.inference.tastes.state import make_taste_data
 from bmcd.inference.tastes.sweep import TasteEffort
 

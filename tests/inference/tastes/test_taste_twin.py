@@ -13,6 +13,7 @@ from functools import cache
 import numpy as np
 import pytest
 from scipy import stats
+from tests.reference.tastes import log_joint_of_visits, slow_first_item_law, slow_prior
 
 from bmcd.inference.tastes.consensus import draw_swap, list_of_gaps, shuffle_unvisited
 from bmcd.inference.tastes.gammas import gamma_table
@@ -29,7 +30,6 @@ from bmcd.inference.tastes.rng_streams import (
     VISITS,
 )
 from bmcd.inference.tastes.sampler import TasteSampler
-from bmcd.inference.tastes.slow import log_joint_of_visits, slow_first_item_law, slow_prior
 from bmcd.inference.tastes.state import TasteState, make_taste_data
 from bmcd.inference.tastes.sweep import TasteEffort
 from bmcd.inference.tastes.visits import LARGE_MEAN

@@ -10,11 +10,10 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy import sparse
+from tests.reference.mallows import probabilities_enumerated, slow_log_likelihood, slow_top_probabilities
 
 from bmcd.clicks.log import Clicks
-from bmcd.mallows.enumeration import probabilities_enumerated
 from bmcd.mallows.latent import log_likelihood, sample_latent, top_probabilities
-from bmcd.mallows.latent.slow_twin import slow_log_likelihood, slow_top_probabilities
 from bmcd.mallows.rank_scale import scale_values
 
 pytestmark = pytest.mark.chance(0)

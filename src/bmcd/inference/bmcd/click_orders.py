@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from bmcd.arrays import Floats, Integers
 from bmcd.mallows.latent.exact import click_matrix
+from bmcd.utils import Floats, Integers
 
 __all__ = ["binary_matrix", "click_counts", "inherit_order", "order_by"]
 

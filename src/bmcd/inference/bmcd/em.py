@@ -10,9 +10,9 @@ from scipy import sparse
 from scipy.optimize import minimize_scalar
 from scipy.special import logsumexp
 
-from bmcd.arrays import Floats, Integers
 from bmcd.inference.bmcd.click_orders import binary_matrix, click_counts, order_by
 from bmcd.mallows.latent.exact import log_likelihood
+from bmcd.utils import Floats, Integers
 
 __all__ = ["PAPER_ALPHA", "Mixture", "fit_alpha", "fit_mixture", "log_joint", "run_em", "shares"]
 

@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from bmcd.arrays import Floats, Integers
 from bmcd.errors import InputError
 from bmcd.inference.bmcd.click_orders import binary_matrix, click_counts, inherit_order, order_by
 from bmcd.inference.bmcd.em import PAPER_ALPHA, Mixture, fit_alpha, fit_mixture, run_em, shares
@@ -26,6 +25,7 @@ from bmcd.inference.priors import Priors
 from bmcd.inference.state import ChainState
 from bmcd.mallows.distances import check_distance
 from bmcd.mallows.rank_scale import scale_values
+from bmcd.utils import Floats, Integers
 
 __all__ = ["STARTS", "fit_alpha", "inherit_order", "initial_state", "kmeans_inertia", "order_by", "state_after"]
 

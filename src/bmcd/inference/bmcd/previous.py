@@ -10,10 +10,10 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from scipy.special import softmax
 
-from bmcd.arrays import Floats, Integers
 from bmcd.inference.bmcd.click_orders import click_counts
 from bmcd.inference.bmcd.em import Mixture, log_joint
 from bmcd.inference.draws import ChainDraws
+from bmcd.utils import Floats, Integers
 
 
 class Previous(NamedTuple):

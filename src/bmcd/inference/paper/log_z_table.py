@@ -17,8 +17,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy.interpolate import CubicSpline
 
-from bmcd.arrays import Floats
 from bmcd.mallows import counting, estimation
+from bmcd.utils import Floats
 
 KNOTS = 40
 LEAST_KNOTS = 8

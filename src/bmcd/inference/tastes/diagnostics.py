@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from bmcd.inference.quantities import judge_quantity
 from bmcd.inference.tastes.draws import TasteDraws
-from bmcd.packages import import_optional
+from bmcd.utils import import_optional
 
 if TYPE_CHECKING:
     import pandas as pd

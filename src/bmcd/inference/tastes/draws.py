@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from bmcd.checks import check_count
 from bmcd.clicks.log import Clicks
 from bmcd.inference.bmcd.previous import Previous
 from bmcd.inference.draws import ChainDraws
@@ -30,6 +29,7 @@ from bmcd.inference.tastes.priors import GammaPrior, TastePriors
 from bmcd.inference.tastes.rank_laws import RankLaws, rank_laws
 from bmcd.inference.tastes.sampler import TasteSampler, first_items_of
 from bmcd.inference.tastes.state import TasteState, make_taste_data
+from bmcd.utils import check_count
 
 # One click of so many users at most, and of no more than this share of all users, is set aside.
 SET_ASIDE, SHARE_ASIDE = 200, 0.1

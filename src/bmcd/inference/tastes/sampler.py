@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bmcd.checks import check_count
 from bmcd.inference.tastes.priors import GammaPrior, TastePriors
 from bmcd.inference.tastes.rank_laws import RankLaws, rank_laws
 from bmcd.inference.tastes.start import ROUNDS, best_scale, mean_field
 from bmcd.inference.tastes.state import TasteData, TasteInfo, TasteState
 from bmcd.inference.tastes.sweep import TasteEffort, taste_sweep
 from bmcd.rng import stream_key
+from bmcd.utils import check_count
 
 FIRST_STEP = 0.2  # of log a; warm-up tunes it
 

@@ -8,12 +8,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import brentq
 
-from bmcd.arrays import Floats
-from bmcd.checks import check_count
 from bmcd.clicks.log import Clicks
 from bmcd.errors import InputError
 from bmcd.inference.tastes.rank_laws import rank_laws
 from bmcd.mallows.checks import alpha_by_cluster
+from bmcd.utils import Floats, check_count
 
 # Users that are simulated at a time: what is in memory besides the clicks grows with these, not with all users.
 CHUNK = 2**15

@@ -17,7 +17,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from bmcd.checks import check_count
 from bmcd.errors import InputError
 from bmcd.mallows.checks import alpha_by_cluster
 from bmcd.mallows.distances import check_ranks
@@ -26,7 +25,7 @@ from bmcd.mallows.latent import users as kernels
 from bmcd.mallows.latent.scan import ClusterTables, SharedTables, cluster_tables, shared_tables
 from bmcd.mallows.rank_scale import scale_gaps
 from bmcd.rng import stream_key
-from bmcd.threads import thread_count
+from bmcd.utils import check_count, thread_count
 
 # Starting a thread costs as much as computing this many users; a thread then takes as many at a time.
 USERS_PER_THREAD = 256

@@ -9,7 +9,7 @@ from bmcd.markup import Html, paragraphs, table, tag
 from bmcd.reporting.page import Section, for_each_k
 from bmcd.reporting.results import Results, ResultsForK
 from bmcd.reporting.sentences import next_clicks, percent
-from bmcd.text import and_list
+from bmcd.utils import and_list
 
 HEADS = ("member", "share", "gain ± error")
 ALONE = ("hits alone", "points that the blend hits more")

@@ -9,7 +9,7 @@ from bmcd.reporting.changes import Changes, GroupChange, HitChange, ListChange
 from bmcd.reporting.page import Section, for_each_k
 from bmcd.reporting.results import Results, ResultsForK
 from bmcd.reporting.sentences import counted, group_word, in_100, percent
-from bmcd.text import and_list
+from bmcd.utils import and_list
 
 MOST_ITEMS = 8
 

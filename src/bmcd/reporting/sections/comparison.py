@@ -7,7 +7,7 @@ from typing import Any
 
 from bmcd import plots
 from bmcd.evaluation import Interval
-from bmcd.evaluation.diversity_price import Gap, diversity_price
+from bmcd.evaluation.diversify import Gap, diversity_price
 from bmcd.markup import paragraphs, table, tag
 from bmcd.reporting import sentences
 from bmcd.reporting.page import Section, captioned, for_each_k

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from bmcd.evaluation.by_group import GroupMeasures, shares_of
 from bmcd.evaluation.diversify import Diversity
+from bmcd.evaluation.metrics import GroupMeasures, shares_of
 from bmcd.markup import Html, json_script, paragraphs, short_title, table, tag
 from bmcd.reporting.page import Section, for_each_k
 from bmcd.reporting.results import Results, ResultsForK

@@ -11,7 +11,7 @@ from bmcd.inference.draws import ChainDraws, Draws
 from bmcd.inference.tastes.draws import TasteDraws
 from bmcd.markup import Html, paragraphs, table, tag
 from bmcd.models.bmcd import BMCD
-from bmcd.models.cluster_matching import name_clusters
+from bmcd.models.clusters import name_clusters
 from bmcd.models.estimator import clone
 from bmcd.models.persistence import sampled_models
 from bmcd.models.tastes import Tastes

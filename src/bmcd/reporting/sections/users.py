@@ -10,7 +10,7 @@ from bmcd.reporting.example_users import ExampleUser
 from bmcd.reporting.page import Section, for_each_k, item_tag
 from bmcd.reporting.results import Results, ResultsForK
 from bmcd.reporting.sentences import counted, group_word, own_ranking, percent, split, test_clicks
-from bmcd.text import and_list
+from bmcd.utils import and_list
 
 MOST_CLICKS = 15
 # Groups to which a user belongs with a smaller probability are not named.

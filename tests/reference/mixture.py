@@ -1,4 +1,4 @@
-"""Slow, obvious twin of the samplers: the posterior of a tiny problem by summing over everything.
+"""Slow, obvious reference of the samplers of BMCD: the posterior of a tiny problem, by summing over everything.
 
 Given the labels, clusters are independent. So it is enough to know the evidence of every set of users that may
 share a cluster: the sum over every consensus, and the integral over alpha, of the product of their click
@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from tests.reference.mallows import enumerate_rankings, slow_distance
 
 from bmcd.inference.priors import Priors
-from bmcd.mallows.enumeration import enumerate_rankings, slow_distance
 from bmcd.mallows.rank_scale import scale_values
 
 NODES = 80  # of the quadrature over alpha

@@ -4,32 +4,32 @@ import os
 
 import pytest
 
-from bmcd import threads
+from bmcd import utils
 from bmcd.errors import InputError
 
 
 def test_the_caller_decides():
-    assert threads.thread_count(64) == 64
+    assert utils.thread_count(64) == 64
     for bad in (0, -1, True, 1.5, "2"):
         with pytest.raises(InputError, match="n_threads must be a whole number, 1 or more"):
-            threads.thread_count(bad)
+            utils.thread_count(bad)
 
 
 @pytest.mark.parametrize(("value", "expected"), [("1", 1), ("9999", None), ("", None), ("many", None), ("0", None)])
 def test_the_environment_can_only_lower_it(monkeypatch, value, expected):
     monkeypatch.delenv("BMCD_THREADS", raising=False)
-    allowed = threads.n_cores()
+    allowed = utils.n_cores()
     monkeypatch.setenv("BMCD_THREADS", value)
-    assert threads.n_cores() == (expected or allowed)
+    assert utils.n_cores() == (expected or allowed)
 
 
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="only Linux has affinities")
 def test_affinity_counts():
     before = os.sched_getaffinity(0)
-    threads._allowed_cores.cache_clear()
+    utils._allowed_cores.cache_clear()
     try:
         os.sched_setaffinity(0, {min(before)})
-        assert threads.thread_count() == 1
+        assert utils.thread_count() == 1
     finally:
         os.sched_setaffinity(0, before)
-        threads._allowed_cores.cache_clear()
+        utils._allowed_cores.cache_clear()

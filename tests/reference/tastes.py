@@ -1,6 +1,7 @@
-"""Slow, obvious twins of this room: definitions taken literally, and the posterior of a tiny problem by summation.
+"""Slow, obvious references of Tastes: definitions taken literally, and the posterior of a tiny problem by sums.
 
-Integrating the rates out of the law of a set needs no quadrature. With mu_i = sum_c lambda_c q_c(i), multiply out
+Integrating the rates out of the distribution of a set needs no quadrature. With mu_i = sum_c lambda_c q_c(i),
+multiply out
 
     prod over clicked i of (1 - exp(-mu_i)) * prod over the others of exp(-mu_i)
         = sum over subsets B of the clicked of (-1)^|B| exp(-sum over c of lambda_c Q_c(S)),
@@ -17,12 +18,12 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from tests.reference.mallows import probabilities_enumerated
 
-from bmcd.arrays import Floats
 from bmcd.inference.tastes.priors import GammaPrior, TastePriors
 from bmcd.inference.tastes.rank_laws import RankLaws
-from bmcd.mallows.enumeration import probabilities_enumerated
 from bmcd.mallows.rank_scale import scale_values
+from bmcd.utils import Floats
 
 
 def slow_first_item_law(
