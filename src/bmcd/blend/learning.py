@@ -42,7 +42,7 @@ DECIDING = 4_000
 # To decide, losses (nats, of all these moments) need not be lower than within this of the lowest.
 ROUGHLY = 0.3
 # Past windows are judged by weights that were learnt from at least this share of all moments.
-LEAST_SHARE = 0.1
+LEAST_SHARE = 0.2
 # The list by which predicted and observed hits are compared, and the windows that tempering looks at.
 LIST = 10
 FEWEST_FOR_TEMPERING = 300
