@@ -80,7 +80,7 @@ def importance(
     Raises InputError where the effective number of runs, (sum w)^2 / sum w^2, is below 30 or below a tenth of the
     runs, because the standard error itself could not be trusted then.
 
-    >>> from bmcd.mallows.closed_forms import hamming
+    >>> from bmcd.mallows.exact_partition import hamming
     >>> estimate = importance(5, 0.5, "hamming", np.random.default_rng(0))
     >>> abs(estimate.log_partition - hamming(5, 0.5)[0]) < 5 * estimate.log_partition_error
     True

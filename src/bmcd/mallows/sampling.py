@@ -8,9 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bmcd.errors import InputError
-from bmcd.mallows.checks import check_alpha
-from bmcd.mallows.closed_forms import hamming_log_counts
-from bmcd.mallows.distances import check_distance, check_ranks
+from bmcd.mallows.distances import check_alpha, check_distance, check_ranks
+from bmcd.mallows.exact_partition import hamming_log_counts
 from bmcd.mallows.footrule_scan import sample_scan
 from bmcd.mallows.metropolis import metropolis_sample
 from bmcd.mallows.rank_scale import scale_values

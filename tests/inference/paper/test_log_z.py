@@ -7,7 +7,7 @@ from bmcd.inference.paper import log_z_table
 from bmcd.inference.paper.log_z import SCAN, TABLE, choose_method, log_z_at
 from bmcd.inference.paper.log_z_table import is_estimated, table_uncertainty
 from bmcd.inference.paper.sampler import whole_scale
-from bmcd.mallows import counting, estimation
+from bmcd.mallows import estimation, exact_partition
 from bmcd.mallows.distances import DISTANCES
 from bmcd.mallows.partition import log_partition
 from bmcd.mallows.rank_scale import scale_values
@@ -78,7 +78,7 @@ def test_table_of_ulam_beyond_the_counts(rough_tables):
     assert (error.log_z < 0.1).all()
     distances = np.arange(n)
     for alpha, for_log_z, for_slope in zip(alphas, *error, strict=True):
-        logs = counting.ulam_log_counts(n) - alpha / n * distances
+        logs = exact_partition.ulam_log_counts(n) - alpha / n * distances
         assert abs(log_z_at(source, alpha) - np.logaddexp.reduce(logs)) < 5 * for_log_z
         below, above = (log_z_at(source, alpha + step) for step in (-0.01, 0.0))
         mean = np.average(distances, weights=np.exp(logs - logs.max()))
@@ -87,11 +87,11 @@ def test_table_of_ulam_beyond_the_counts(rough_tables):
 
 def test_errors_of_a_table_are_those_of_its_estimates(rough_tables, monkeypatch):
     """Estimates of what is known: the errors say how far off they are, over knots and between them."""
-    monkeypatch.setattr(counting, "SPEARMAN_LIMIT", 12)
+    monkeypatch.setattr(exact_partition, "SPEARMAN_LIMIT", 12)
     source = choose_method("spearman", scale_values(14), 10.0)
     alphas = np.geomspace(0.05, 9.5, 12)
     interpolated = np.array([log_z_at(source, alpha) for alpha in alphas])
-    exact = np.array([counting.spearman(14, alpha / 14)[0] for alpha in alphas])
+    exact = np.array([exact_partition.spearman(14, alpha / 14)[0] for alpha in alphas])
     scores = (interpolated - exact) / table_uncertainty("spearman", 14, alphas, 10.0).log_z
     assert np.abs(scores).max() < 5
     assert np.abs(scores).max() > 0.2  # and they are not so large that anything would pass

@@ -11,8 +11,7 @@ import numpy as np
 from bmcd.inference.rng_streams import LABELS
 from bmcd.inference.variates import draw_from_logs
 from bmcd.mallows.latent.top import top_probabilities_user
-from bmcd.mallows.latent.users import log_likelihoods
-from bmcd.mallows.latent.workspace import make_workspace
+from bmcd.mallows.latent.users import log_likelihoods, make_workspace
 from bmcd.rng import STREAM_SIZE, open_stream, uniform
 
 # Click counts are rounded to powers of this for the scores.

@@ -11,8 +11,7 @@ import numpy as np
 from bmcd.inference.rng_streams import REPLICATE
 from bmcd.mallows.latent.redraw import sample_user
 from bmcd.mallows.latent.scan import cluster_tables
-from bmcd.mallows.latent.users import log_likelihoods
-from bmcd.mallows.latent.workspace import make_workspace
+from bmcd.mallows.latent.users import log_likelihoods, make_workspace
 from bmcd.rng import STREAM_SIZE, open_stream, uniform
 
 

@@ -14,8 +14,7 @@ from bmcd.inference.bmcd.labels import clicks_at, power_of, score_table
 from bmcd.mallows.latent.likelihood import log_likelihood_user
 from bmcd.mallows.latent.scan import ClusterTables, SharedTables, cluster_tables
 from bmcd.mallows.latent.top import top_probabilities_user, top_probabilities_within
-from bmcd.mallows.latent.users import clicked_positions
-from bmcd.mallows.latent.workspace import make_workspace
+from bmcd.mallows.latent.users import clicked_positions, make_workspace
 
 # The clusters that are left out of a draw together hold at most this share of the user. That changes no probability
 # by more than this (on eshop, 17 clusters, by at most 0.0003, and by 0.00002 on average of those above 0.01, where

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bmcd.inference.paper.log_z_table import make_table
-from bmcd.mallows import closed_forms, counting
+from bmcd.mallows import exact_partition
 from bmcd.mallows.footrule_scan import scan_both_halves
 
 SCAN, INVERSIONS, CYCLES, COUNTS, SUBSETS, TABLE = range(6)
@@ -57,9 +57,9 @@ def choose_method(distance: str, scale: NDArray[np.float64], max_alpha: float | 
     if distance == "cayley":
         return LogZMethod(CYCLES, n, end)
     if distance == "hamming":
-        return LogZMethod(COUNTS, n, end, log_counts=closed_forms.hamming_log_counts(n))
-    if distance == "ulam" and n <= counting.ULAM_LIMIT:
-        return LogZMethod(COUNTS, n, end, log_counts=counting.ulam_log_counts(n).copy())
+        return LogZMethod(COUNTS, n, end, log_counts=exact_partition.hamming_log_counts(n))
+    if distance == "ulam" and n <= exact_partition.ULAM_LIMIT:
+        return LogZMethod(COUNTS, n, end, log_counts=exact_partition.ulam_log_counts(n).copy())
     if distance == "spearman" and n <= SUBSET_LIMIT:
         return LogZMethod(SUBSETS, n, end)
     table = make_table(distance, n, max_alpha)
@@ -77,13 +77,13 @@ def log_z_at(source, alpha):
     if source.method == SCAN:
         return scan_both_halves(source.gaps, theta, False)[0]
     if source.method == INVERSIONS:
-        return closed_forms.kendall(n, theta)[0]
+        return exact_partition.kendall(n, theta)[0]
     if source.method == CYCLES:
-        return closed_forms.cayley(n, theta)[0]
+        return exact_partition.cayley(n, theta)[0]
     if source.method == COUNTS:
-        return closed_forms.from_log_counts(source.log_counts, theta)[0]
+        return exact_partition.from_log_counts(source.log_counts, theta)[0]
     if source.method == SUBSETS:
-        return math.log1p(counting.permanent_over_subsets(n, theta)[0])
+        return math.log1p(exact_partition.permanent_over_subsets(n, theta)[0])
     x = math.log1p(alpha / source.alpha_unit)
     interval = min(int(x / source.knot_step), source.coefficients.shape[0] - 1)
     row = source.coefficients[interval]

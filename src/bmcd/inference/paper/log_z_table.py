@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.interpolate import CubicSpline
 
-from bmcd.mallows import counting, estimation
+from bmcd.mallows import estimation, exact_partition
 from bmcd.utils import Floats
 
 KNOTS = 40
@@ -35,7 +35,7 @@ class LogZUncertainty(NamedTuple):
 
 def is_estimated(distance: str, n_items: int) -> bool:
     """Return whether the paper's sampler has to estimate log Z."""
-    limits = {"spearman": counting.SPEARMAN_LIMIT, "ulam": counting.ULAM_LIMIT}
+    limits = {"spearman": exact_partition.SPEARMAN_LIMIT, "ulam": exact_partition.ULAM_LIMIT}
     return n_items > limits.get(distance, n_items)
 
 
@@ -100,8 +100,8 @@ def make_table(distance: str, n: int, max_alpha: float | None) -> LogZTable:
 
 def knot(distance: str, n: int, alpha: float, k: int) -> tuple[tuple[float, float], tuple[float, float]]:
     """Return (log Z, standard error) and (d log Z / d alpha, standard error), infinite where nothing is known."""
-    if distance == "spearman" and n <= counting.SPEARMAN_LIMIT:
-        log_z, mean = counting.spearman(n, alpha / n)
+    if distance == "spearman" and n <= exact_partition.SPEARMAN_LIMIT:
+        log_z, mean = exact_partition.spearman(n, alpha / n)
         return (log_z, EXACT), (-mean / n, EXACT)
     # The seed depends on the knot only: every chain and every resumed run has the same table.
     estimate = estimation.importance(n, alpha / n, distance, np.random.default_rng([n, k]))

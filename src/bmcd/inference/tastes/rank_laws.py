@@ -32,7 +32,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bmcd.errors import InputError
-from bmcd.mallows.closed_forms import hamming
+from bmcd.mallows.exact_partition import hamming
 from bmcd.mallows.footrule_scan import FLUSH, backward_messages
 from bmcd.mallows.rank_scale import scale_values
 

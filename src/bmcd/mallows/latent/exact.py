@@ -18,8 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from bmcd.errors import InputError
-from bmcd.mallows.checks import alpha_by_cluster
-from bmcd.mallows.distances import check_ranks
+from bmcd.mallows.distances import alpha_by_cluster, check_ranks
 from bmcd.mallows.footrule_scan import MAX_TABLE_ITEMS
 from bmcd.mallows.latent import users as kernels
 from bmcd.mallows.latent.scan import ClusterTables, SharedTables, cluster_tables, shared_tables
