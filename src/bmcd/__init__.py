@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from bmcd.evaluation.evaluate import evaluate
     from bmcd.evaluation.rerank import rerank, trade_off
     from bmcd.evaluation.tune import tune
-    from bmcd.inference.priors import Priors
+    from bmcd.inference.mixture import Priors
     from bmcd.inference.tastes.priors import TastePriors
     from bmcd.inference.tastes.simulation import TasteSimulation, simulate_tastes
     from bmcd.models.bmcd import BMCD
@@ -72,7 +72,7 @@ _HOME = {
     "Clicks": "bmcd.clicks.log",
     "ClicksError": "bmcd.clicks.log",
     "ListRules": "bmcd.models.list_rules",
-    "Priors": "bmcd.inference.priors",
+    "Priors": "bmcd.inference.mixture",
     "Simulation": "bmcd.simulation",
     "TastePriors": "bmcd.inference.tastes.priors",
     "TasteSimulation": "bmcd.inference.tastes.simulation",

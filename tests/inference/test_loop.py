@@ -16,20 +16,17 @@ import pytest
 from bmcd.clicks.log import Clicks
 from bmcd.container import read, write
 from bmcd.errors import StoreError, StoreWarning, TimeBudgetError
-from bmcd.inference import chain_progress as progress_module
 from bmcd.inference import checkpoint as checkpoint_module
 from bmcd.inference import loop
+from bmcd.inference import loop as progress_module
 from bmcd.inference.bmcd.initial import initial_state
 from bmcd.inference.bmcd.sampler import ExactSampler
-from bmcd.inference.chain_progress import describe
-from bmcd.inference.draws import MIXTURE
-from bmcd.inference.loop import sweeps
+from bmcd.inference.draws import MIXTURE, FitSpec
+from bmcd.inference.loop import describe, sweeps
+from bmcd.inference.mixture import Priors, SweepInfo, make_data
 from bmcd.inference.paper.sampler import PaperSampler
-from bmcd.inference.priors import Priors
 from bmcd.inference.record import ChainRecord, RankCounts, Recording
 from bmcd.inference.run import Plan, Run
-from bmcd.inference.schema import Problem
-from bmcd.inference.state import SweepInfo, make_data
 
 SCRIPT = Path(__file__).parents[1] / "crash" / "toy.py"
 _spec = importlib.util.spec_from_file_location("toy", SCRIPT)
@@ -502,7 +499,7 @@ def test_the_samplers_themselves_resume_and_share_threads(tmp_path, name, thin, 
     clicks = np.random.default_rng(rotating_seed).random((15, 6)) < 0.4
     clicks[0, 0] = True
     data = make_data(clicks)
-    problem = Problem(15, 6, 2, "c" * 64, {"sampler": name})
+    problem = FitSpec(15, 6, 2, "c" * 64, {"sampler": name})
 
     def run(stop=None, **changes):
         """Every sweep is a call of its own if ``stop`` is given, and Ctrl-C comes in that sweep."""

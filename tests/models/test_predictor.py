@@ -17,9 +17,9 @@ from bmcd.inference.bmcd.next_items import (
     log_scores,
     score_tables,
 )
+from bmcd.inference.mixture import make_data
 from bmcd.inference.posterior import sample_posterior
 from bmcd.inference.run import Run
-from bmcd.inference.state import make_data
 from bmcd.mallows import log_likelihood, top_probabilities
 from bmcd.mallows.latent.scan import shared_tables
 from bmcd.models.bmcd_predictor import FEW, Predictor, standard_error

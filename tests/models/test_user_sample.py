@@ -7,8 +7,7 @@ import pytest
 
 import bmcd
 from bmcd.errors import ConvergenceWarning, InputError, StoreError
-from bmcd.inference.run import Run
-from bmcd.inference.subsample import users_of_chain
+from bmcd.inference.run import Run, users_of_chain
 from bmcd.inference.tastes.draws import sample_tastes
 from bmcd.models import subsample as user_sample
 

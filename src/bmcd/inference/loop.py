@@ -3,6 +3,9 @@
 `sweeps` is one chain; everything else here is somebody's `for` over it. A sweep depends on the state of its chain
 and on its number, nothing else, so neither the number of threads, nor a stop and a resume, nor how many sweeps are
 done in one call changes a draw.
+
+The progress line shows sweeps done, speed and time left, or, where several numbers of clusters are tried, which of
+them is being fitted. It shows no R-hat: only the verdict does, over all quantities.
 """
 
 from __future__ import annotations
@@ -16,15 +19,135 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
+import numpy as np
+
 from bmcd import __version__
 from bmcd.errors import Interrupted, Message, Option, TimeBudgetError
-from bmcd.inference.chain_progress import Progress, open_progress
 from bmcd.inference.checkpoint import Checkpoint
 from bmcd.inference.draws import Stopped
 from bmcd.inference.record import ChainRecord, Recording, draws_of
 from bmcd.inference.run import Run
-from bmcd.progress import LOG
+from bmcd.progress import LOG, Display, clock, open_display
 from bmcd.utils import thread_count
+
+SECONDS_BETWEEN = 0.5
+# What the sweeps of a candidate number of clusters take, in units of what one cluster adds.
+WORK_OF_SWEEPS = 10
+
+
+class Progress(Protocol):
+    """What is told how a run goes."""
+
+    def update(self, records: Sequence[ChainRecord], seconds_left: float | None) -> None:
+        """Show how far the chains are; the time budget, if any, ends in ``seconds_left``."""
+
+
+@contextmanager
+def open_progress(progress: bool | Progress | None, records: Sequence[ChainRecord]) -> Iterator[Progress]:
+    """Show progress where `bmcd.progress` says.
+
+    Anything that has the method `update` is told as it is: a run may be one of several under one bar.
+    """
+    if progress is not None and not isinstance(progress, bool):
+        yield progress
+        return
+    with open_display(progress) as display:
+        line = _Line(display, records)
+        yield line
+        line.show(records, None)
+
+
+@contextmanager
+def open_candidate_progress(progress: bool | None, candidates: Sequence[int]) -> Iterator[CandidateProgress]:
+    """Show one bar over numbers of clusters, to be told of each before its turn and to be given to its fit."""
+    with open_display(progress) as display:
+        line = CandidateProgress(display, candidates)
+        yield line
+        line.finish()
+
+
+class CandidateProgress:
+    """Shows which number of clusters is being tried, how far its chains are, and how long all will take."""
+
+    def __init__(self, display: Display, candidates: Sequence[int]) -> None:
+        self.display, self.candidates, self.position = display, list(candidates), 0
+        self.began, self.last_shown = time.monotonic(), -np.inf
+
+    def start(self, c: int) -> None:
+        """Say that it is the turn of ``c`` clusters, which may be one more than was known at first."""
+        if c not in self.candidates:
+            self.candidates.append(c)
+        self.position = self.candidates.index(c)
+        self._show(0.0)
+
+    def update(self, records: Sequence[ChainRecord], seconds_left: float | None) -> None:
+        """Show how far the chains of this candidate are, unless it was shown just now."""
+        if time.monotonic() - self.last_shown >= SECONDS_BETWEEN:
+            self._show(sweeps_done(records) / sum(record.plan.n_sweeps for record in records))
+
+    def finish(self) -> None:
+        """Say that all are done."""
+        total = self._work(len(self.candidates))
+        self.display.show("scored", total, total, f"{len(self.candidates)} candidates")
+
+    def _work(self, number: int) -> int:
+        """Return the work of the first so many candidates.
+
+        Sweeps take about the same time whatever the number of clusters; starts and scores are linear in it.
+        """
+        return sum(WORK_OF_SWEEPS + c for c in self.candidates[:number])
+
+    def _show(self, share: float) -> None:
+        """Show it, when this share of the present candidate is done."""
+        self.last_shown = time.monotonic()
+        c, number = self.candidates[self.position], len(self.candidates)
+        before, total = self._work(self.position), self._work(number)
+        n_done = before + share * (WORK_OF_SWEEPS + c)
+        text = f"{self.position}/{number} candidates"
+        if n_done > 0:
+            text += f" · {clock((self.last_shown - self.began) / n_done * (total - n_done))} left"
+        self.display.show("1 cluster" if c == 1 else f"{c} clusters", n_done, total, text)
+
+
+class _Line:
+    def __init__(self, display: Display, records: Sequence[ChainRecord]) -> None:
+        self.display = display
+        self.total = sum(record.plan.n_sweeps for record in records)
+        self.began, self.done_before = time.monotonic(), sweeps_done(records)
+        self.last_shown = -np.inf
+
+    def update(self, records: Sequence[ChainRecord], seconds_left: float | None) -> None:
+        """Show it, unless it was shown just now."""
+        if time.monotonic() - self.last_shown >= SECONDS_BETWEEN:
+            self.show(records, seconds_left)
+
+    def show(self, records: Sequence[ChainRecord], seconds_left: float | None) -> None:
+        """Show it."""
+        self.last_shown = time.monotonic()
+        n_done = sweeps_done(records)
+        rate = (n_done - self.done_before) / max(self.last_shown - self.began, 1e-9)
+        phase = "drawing" if all(r.next_sweep >= r.plan.warmup for r in records) else "warm-up"
+        self.display.show(phase, n_done, self.total, describe(n_done, self.total, rate, seconds_left))
+
+
+def sweeps_done(records: Sequence[ChainRecord]) -> int:
+    """Return the number of sweeps done, over all chains."""
+    return sum(record.next_sweep for record in records)
+
+
+def describe(n_done: int, total: int, rate: float, seconds_left: float | None) -> str:
+    """Return sweeps done, speed and time left, in at most 60 columns or so.
+
+    >>> describe(10, 10_010, 2.0, None)
+    '10/10,010 sweeps · 2.0/s · 1:23:20 left'
+    """
+    parts = [f"{n_done:,}/{total:,} sweeps"]
+    if rate > 0:
+        left = (total - n_done) / rate
+        left = left if seconds_left is None else min(left, max(seconds_left, 0.0))
+        parts += [f"{rate:,.1f}/s", f"{clock(left)} left"]
+    return " · ".join(parts)
+
 
 # A thread goes on with a chain for this long before it takes up the one that is furthest behind.
 SECONDS_PER_TURN = 0.2

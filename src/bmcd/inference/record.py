@@ -10,10 +10,9 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from bmcd.inference.draws import MIXTURE, Stopped
+from bmcd.inference.draws import MIXTURE, FitSpec, Schema, Stopped
+from bmcd.inference.mixture import ChainState
 from bmcd.inference.run import Plan
-from bmcd.inference.schema import Problem, Schema
-from bmcd.inference.state import ChainState
 
 # Some numbers to keep of every draw. Probes and tallies run in the threads of the chains.
 Probe = Callable[[Any], NDArray[np.float64]]
@@ -55,7 +54,7 @@ class RankCounts:
 class Recording:
     """What is fitted, and what is kept of its chains."""
 
-    problem: Problem
+    problem: FitSpec
     schema: Schema = MIXTURE
     probe: Probe | None = None
     """Gives some numbers to keep of every draw, such as the probabilities of a sample of users and items."""

@@ -1,4 +1,4 @@
-"""What a run is asked to do: `Plan` says how many sweeps; `Run` adds seed, threads, time and checkpoint."""
+"""What a run is asked to do: `Plan` and `Run`; and which users a chain sees."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from bmcd.errors import InputError
 from bmcd.utils import check_count, thread_count
@@ -85,3 +88,33 @@ class Run:
     def plan(self) -> Plan:
         """Chains and sweeps."""
         return Plan(self.chains, self.draws, self.warmup, self.thin)
+
+
+# Clicks that a user needs before any of them is held out.
+LEAST_CLICKS = 3
+# Sets these random numbers apart from others of the same seed.
+_TAG = 0x75736572
+
+
+def check_max_users(max_users: Any, n_users: int) -> int | None:
+    """Return how many users a chain is given, or None if that is all of them."""
+    if max_users is None:
+        return None
+    number = check_count("max_users", max_users, otherwise="'auto' or None")
+    return None if number >= n_users else number
+
+
+def users_of_chain(seed: int, chain: int, n_users: int, max_users: int | None) -> NDArray[np.int64]:
+    """Return the rows of the users that a chain sees, in ascending order.
+
+    The sample follows from seed and chain. A smaller one is part of a larger one, so that what a larger sample
+    gains is not blurred by other users.
+
+    >>> small, large = (users_of_chain(1, 0, 10, size) for size in (3, 6))
+    >>> set(small.tolist()) < set(large.tolist())
+    True
+    """
+    if max_users is None or max_users >= n_users:
+        return np.arange(n_users)
+    order = np.random.default_rng([_TAG, seed, chain]).permutation(n_users)
+    return np.sort(order[:max_users])

@@ -15,10 +15,10 @@ from scipy.optimize import linear_sum_assignment
 from bmcd.clicks.log import Clicks
 from bmcd.errors import InputError
 from bmcd.inference import diagnostics
-from bmcd.inference.bmcd.marginals import marginals_of_draw, replicated_counts
+from bmcd.inference.bmcd.next_items import marginals_of_draw, replicated_counts
 from bmcd.inference.draws import ChainDraws, Draws
-from bmcd.inference.state import make_data
-from bmcd.inference.tastes import diagnostics as taste_diagnostics
+from bmcd.inference.mixture import make_data
+from bmcd.inference.tastes import draws as taste_diagnostics
 from bmcd.inference.tastes.draws import TasteDraws
 from bmcd.mallows.latent.scan import shared_tables
 from bmcd.models.answers import MaxDraws, Options, draws_per_chain

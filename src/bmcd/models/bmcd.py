@@ -12,8 +12,8 @@ from bmcd.clicks.log import Clicks
 from bmcd.errors import InputError
 from bmcd.inference import diagnostics
 from bmcd.inference.draws import Draws
+from bmcd.inference.mixture import Priors
 from bmcd.inference.posterior import sample_posterior
-from bmcd.inference.priors import Priors
 from bmcd.inference.run import Run
 from bmcd.models.answers import MaxDraws, Options
 from bmcd.models.arviz_tree import mixture_tree

@@ -24,7 +24,7 @@ from bmcd.inference.bmcd.next_items import (
     score_tables,
 )
 from bmcd.inference.draws import Draws
-from bmcd.inference.state import Data, make_data
+from bmcd.inference.mixture import Data, make_data
 from bmcd.mallows.latent.scan import shared_tables
 from bmcd.models.answers import MaxDraws, Predictions, draws_per_chain
 from bmcd.utils import Floats, thread_count

@@ -23,10 +23,10 @@ from bmcd.clicks import splitting
 from bmcd.clicks.log import Clicks
 from bmcd.errors import InputError, InputTypeError, Interrupted
 from bmcd.inference.bmcd.kmeans import kmeans_inertia
-from bmcd.inference.chain_progress import open_candidate_progress
 from bmcd.inference.draws import Draws
+from bmcd.inference.loop import open_candidate_progress
+from bmcd.inference.mixture import Priors
 from bmcd.inference.posterior import sample_posterior
-from bmcd.inference.priors import Priors
 from bmcd.inference.run import Run
 from bmcd.mallows.latent.exact import log_likelihood
 from bmcd.markup import Html, tag

@@ -23,9 +23,8 @@ from scipy.optimize import minimize_scalar
 from bmcd.clicks import splitting
 from bmcd.clicks.log import Clicks
 from bmcd.errors import InputError, Interrupted, Message, Option
-from bmcd.inference.priors import check_priors
-from bmcd.inference.run import Run
-from bmcd.inference.subsample import LEAST_CLICKS
+from bmcd.inference.mixture import check_priors
+from bmcd.inference.run import LEAST_CLICKS, Run
 from bmcd.inference.tastes.draws import sample_tastes
 from bmcd.inference.tastes.priors import TastePriors
 from bmcd.markup import Html, tag

@@ -9,10 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bmcd.clicks.log import Clicks
-from bmcd.inference.draws import MIXTURE, ChainDraws, Draws
-from bmcd.inference.priors import Priors
+from bmcd.inference.draws import MIXTURE, ChainDraws, Draws, FitSpec, Schema, check_rankings
+from bmcd.inference.mixture import Priors
 from bmcd.inference.run import Plan
-from bmcd.inference.schema import Problem, Schema, check_rankings
 from bmcd.inference.tastes.draws import TASTES, TasteDraws, read_priors
 from bmcd.mallows.distances import check_distance
 from bmcd.mallows.rank_scale import scale_values
@@ -69,7 +68,7 @@ def unpack_mixture(header: Mapping[str, Any], arrays: Arrays) -> Unpacked:
     _check_finite(fields, ("alpha", "tau", "log_joint", "within_distance"))
     if (fields["alpha"] < 0).any() or (fields["tau"] < 0).any() or not np.allclose(fields["tau"].sum(axis=2), 1.0):
         raise ValueError("alpha must not be negative, and tau must be weights that sum to 1")
-    problem: Problem = fields["problem"]
+    problem: FitSpec = fields["problem"]
     draws = Draws(**fields, tally=_tally(arrays, fields, clicks))
     parameters = {
         "n_clusters": "auto" if options["n_clusters"] == "auto" else problem.n_clusters,
@@ -189,7 +188,7 @@ def _unpack(
     if run["stopped"] not in STOPPED:
         raise ValueError(f"stopped is {shown(run['stopped'])}")
     plan = Plan(run["chains"], run["draws"], run["warmup"], run["thin"])
-    problem = Problem(**sizes, data_hash=header["data_hash"], options=options)
+    problem = FitSpec(**sizes, data_hash=header["data_hash"], options=options)
     others = [name for name in arrays if name.startswith(CHOICE)]
     check_names(arrays, [f"draws/{name}" for name in _names(schema)], [TALLY, *others])
     log_joint = arrays["draws/log_joint"]

@@ -19,8 +19,7 @@ from bmcd.clicks import splitting
 from bmcd.clicks.log import Clicks
 from bmcd.errors import InputError, Interrupted, Message, Option
 from bmcd.files import json_ready
-from bmcd.inference.run import Run
-from bmcd.inference.subsample import LEAST_CLICKS, check_max_users, users_of_chain
+from bmcd.inference.run import LEAST_CLICKS, Run, check_max_users, users_of_chain
 from bmcd.models.answers import Answers, Options
 from bmcd.models.persistence import is_too_few, read_whole_number
 from bmcd.progress import counting

@@ -11,8 +11,7 @@ from numpy.typing import ArrayLike
 from bmcd.clicks.log import Clicks
 from bmcd.errors import InputError
 from bmcd.inference.run import Run
-from bmcd.inference.tastes import diagnostics
-from bmcd.inference.tastes.draws import TasteDraws, read_priors, sample_tastes
+from bmcd.inference.tastes.draws import TasteDraws, read_priors, sample_tastes, table
 from bmcd.inference.tastes.priors import TastePriors
 from bmcd.models.answers import MaxDraws, Options
 from bmcd.models.arviz_tree import taste_tree
@@ -225,7 +224,7 @@ class Tastes(ProbabilityModel):
 
         Chains sit in different modes, so R-hat is large for many of them and says little; see `verdict_`.
         """
-        return diagnostics.table(self.check_fitted().draws_)
+        return table(self.check_fitted().draws_)
 
     def to_arviz(self, *, users: bool = True, max_draws: int | None = None) -> Any:
         """Return the draws as ArviZ takes them: a DataTree, or the InferenceData of ArviZ before version 1.

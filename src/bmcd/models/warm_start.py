@@ -6,7 +6,7 @@ from typing import Any
 
 from bmcd.clicks.log import Clicks
 from bmcd.errors import InputError
-from bmcd.inference.bmcd.previous import Previous, match_items
+from bmcd.inference.draws import Previous, match_items
 from bmcd.utils import shown
 
 

@@ -2,7 +2,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bmcd.inference.bmcd.click_orders import inherit_order, order_by
+from bmcd.inference.bmcd.em import inherit_order, order_by
 
 
 def test_latent_ranks_inherit_the_order_of_the_consensus_as_in_the_paper():

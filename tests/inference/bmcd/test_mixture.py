@@ -6,8 +6,7 @@ from hypothesis.extra.numpy import array_shapes, arrays
 from scipy import sparse
 
 import bmcd
-from bmcd.inference.bmcd.click_orders import order_by
-from bmcd.inference.bmcd.em import Mixture, fit_alpha, run_em
+from bmcd.inference.bmcd.em import Mixture, fit_alpha, order_by, run_em
 from bmcd.inference.bmcd.initial import initial_state
 from bmcd.mallows import log_likelihood
 

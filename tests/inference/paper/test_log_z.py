@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 
-from bmcd.inference.paper import log_z_table
-from bmcd.inference.paper.log_z import SCAN, TABLE, choose_method, log_z_at
-from bmcd.inference.paper.log_z_table import is_estimated, table_uncertainty
+from bmcd.inference.paper import log_z
+from bmcd.inference.paper.log_z import SCAN, TABLE, choose_method, is_estimated, log_z_at, table_uncertainty
 from bmcd.inference.paper.sampler import whole_scale
 from bmcd.mallows import estimation, exact_partition
 from bmcd.mallows.distances import DISTANCES
@@ -39,14 +38,14 @@ def test_table_with_exact_knots():
 
 
 def test_table_ends_where_estimates_end(monkeypatch):
-    exact = log_z_table.knot
+    exact = log_z.knot
 
     def knot(distance, n, alpha, k):
         if alpha > 5:
             raise ValueError("importance sampling breaks down")
         return exact(distance, n, alpha, k)
 
-    monkeypatch.setattr(log_z_table, "knot", knot)
+    monkeypatch.setattr(log_z, "knot", knot)
     source = choose_method("spearman", scale_values(13))
     assert 3 < source.max_alpha <= 5
     assert log_z_at(source, source.max_alpha) == pytest.approx(
@@ -54,17 +53,17 @@ def test_table_ends_where_estimates_end(monkeypatch):
     )
     with pytest.raises(ValueError, match="breaks down"):  # more was asked for than can be had
         choose_method("spearman", scale_values(13), 7.0)
-    log_z_table.make_table.cache_clear()
+    log_z.make_table.cache_clear()
 
 
 @pytest.fixture
 def rough_tables(monkeypatch):
     """Few knots and little effort: seconds instead of minutes."""
-    monkeypatch.setattr(log_z_table, "KNOTS", 10)
+    monkeypatch.setattr(log_z, "KNOTS", 10)
     monkeypatch.setattr(estimation, "BUDGET", 2_000_000)
-    log_z_table.make_table.cache_clear()
+    log_z.make_table.cache_clear()
     yield
-    log_z_table.make_table.cache_clear()
+    log_z.make_table.cache_clear()
 
 
 def test_table_of_ulam_beyond_the_counts(rough_tables):

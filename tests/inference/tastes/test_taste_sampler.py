@@ -8,10 +8,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bmcd.inference.tastes.priors import GammaPrior, TastePriors
-from bmcd.inference.tastes.sampler import TasteSampler
-from bmcd.inference.tastes.start import best_scale, count_shares, mean_field, mean_field_round, random_shares
-from bmcd.inference.tastes.state import TasteState, make_taste_data
-from bmcd.inference.tastes.sweep import TasteEffort
+from bmcd.inference.tastes.sampler import TasteEffort, TasteSampler
+from bmcd.inference.tastes.start import (
+    TasteState,
+    best_scale,
+    count_shares,
+    make_taste_data,
+    mean_field,
+    mean_field_round,
+    random_shares,
+)
 from bmcd.rng import stream_key
 
 RNG = np.random.default_rng(0)

@@ -10,12 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bmcd.errors import InputError
-from bmcd.inference.paper import cache as kernels
-from bmcd.inference.paper.cache import PaperCache, PaperModel, PaperTrace
+from bmcd.inference.mixture import ChainState, Data, Priors, SweepInfo
+from bmcd.inference.paper import distance_cache as kernels
+from bmcd.inference.paper.distance_cache import PaperCache, PaperModel, PaperTrace
 from bmcd.inference.paper.iteration import run_iterations
 from bmcd.inference.paper.log_z import TABLE, LogZMethod, choose_method, log_z_at
-from bmcd.inference.priors import Priors
-from bmcd.inference.state import ChainState, Data, SweepInfo
 from bmcd.mallows.distances import DISTANCES, check_distance
 from bmcd.rng import stream_key
 
@@ -41,7 +40,7 @@ class PaperSampler:
         with k near 40 (27 at 5,000 items), for the distances and for log Z alike, so that sums of distances are
         exact.
     distance
-        One of footrule, spearman, kendall, cayley, hamming, ulam; distance_changes.py tells what they cost.
+        One of footrule, spearman, kendall, cayley, hamming, ulam; `distance_cache.py` lists their costs.
     seed
         Seed and chain number together decide every draw.
     alpha_update

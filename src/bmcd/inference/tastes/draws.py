@@ -1,4 +1,4 @@
-"""From clicks to draws of the tastes: `sample_tastes`, and `TasteDraws`, what it leaves.
+"""From clicks to draws of the tastes: `sample_tastes`, and `TasteDraws`, what it returns.
 
 Unless that is switched off, some clicks are set aside: one of each of a few users. The chains do not see them, and
 their log probability, noted with every draw, says whether longer chains would still help. They count again when
@@ -9,27 +9,29 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from bmcd.clicks.log import Clicks
-from bmcd.inference.bmcd.previous import Previous
-from bmcd.inference.draws import ChainDraws
+from bmcd.inference.diagnostics import judge_quantity
+from bmcd.inference.draws import ChainDraws, FitSpec, Previous, Schema, check_not_negative
 from bmcd.inference.loop import run_chains
-from bmcd.inference.priors import check_priors
+from bmcd.inference.mixture import check_priors
 from bmcd.inference.record import Probe, Recording
-from bmcd.inference.run import Run
-from bmcd.inference.schema import Problem, Schema, check_not_negative
-from bmcd.inference.subsample import LEAST_CLICKS, check_max_users, users_of_chain
+from bmcd.inference.run import LEAST_CLICKS, Run, check_max_users, users_of_chain
 from bmcd.inference.tastes.fold_in import log_probabilities
 from bmcd.inference.tastes.priors import GammaPrior, TastePriors
 from bmcd.inference.tastes.rank_laws import RankLaws, rank_laws
 from bmcd.inference.tastes.sampler import TasteSampler, first_items_of
-from bmcd.inference.tastes.state import TasteState, make_taste_data
-from bmcd.utils import check_count
+from bmcd.inference.tastes.start import TasteState, make_taste_data
+from bmcd.utils import check_count, import_optional
+
+if TYPE_CHECKING:
+    import pandas as pd
+
 
 # One click of so many users at most, and of no more than this share of all users, is set aside.
 SET_ASIDE, SHARE_ASIDE = 200, 0.1
@@ -86,7 +88,7 @@ class TasteDraws(ChainDraws):
         )
 
 
-def check_taste_state(state: TasteState, problem: Problem) -> None:
+def check_taste_state(state: TasteState, problem: FitSpec) -> None:
     """Raise ValueError unless every number and index of a state is one that compiled code can take."""
     for name in ("rates", "a", "b", "a_step"):
         check_not_negative(getattr(state, name), f"{name} of the state")
@@ -161,7 +163,7 @@ def sample_tastes(
     return sample_tastes_of(
         lambda chain: kept if size is None else kept[users_of_chain(run.seed, chain, clicks.n_users, size)],
         Aside(kept, pairs),
-        Problem(clicks.n_users, clicks.n_items, n_tastes, clicks.fingerprint(), _sampled(size)),
+        FitSpec(clicks.n_users, clicks.n_items, n_tastes, clicks.fingerprint(), _sampled(size)),
         run,
         priors=priors,
         distance=distance,
@@ -173,7 +175,7 @@ def sample_tastes(
 def sample_tastes_of(
     clicks_of_chain: Callable[[int], sparse.csr_array[Any]],
     aside: Aside,
-    problem: Problem,
+    problem: FitSpec,
     run: Run,
     *,
     priors: TastePriors | None = None,
@@ -220,7 +222,7 @@ def sample_tastes_of(
 def taste_options(
     n_items: int, priors: TastePriors, *, distance: str, rank_scale: str | ArrayLike, sampled: int | None
 ) -> dict[str, Any]:
-    """Return the options of a `Problem`: the model, and how many users a chain sees if it does not see all."""
+    """Return the options of a `FitSpec`: the model, and how many users a chain sees if it does not see all."""
     return {
         "model": "tastes",
         "distance": distance,
@@ -283,3 +285,44 @@ def read_priors(described: Any) -> TastePriors:
     values = {name: described[name] for name in ("scale_rate", "a", "b")}
     parsed: Any = {name: GammaPrior(*v) if isinstance(v, list) else v for name, v in values.items()}
     return TastePriors(**parsed)
+
+
+def table(draws: TasteDraws) -> pd.DataFrame:
+    """Return R-hat, effective sample sizes and Monte Carlo errors, by quantity."""
+    import pandas as pd
+
+    quantities = {
+        "log joint": draws.log_joint,
+        "log probability of clicks set aside": draws.log_probability,
+        "visits": draws.n_visits.astype(np.float64),
+        "a": draws.a[:, :, 0],
+        "b": draws.b[:, :, 0],
+        "largest share of visits": draws.visits_per_taste.max(axis=2) / draws.n_visits,
+        "median alpha": np.median(draws.alpha, axis=2),
+    }
+    known = {name: values for name, values in quantities.items() if np.isfinite(values).all()}
+    return pd.DataFrame([judge_quantity(name, values) for name, values in known.items()]).set_index("quantity")
+
+
+def to_arviz(draws: TasteDraws, items: ArrayLike) -> Any:
+    """Return ArviZ's own container, an xarray DataTree. Tastes have other numbers in every chain."""
+    stats = {
+        "lp": draws.log_joint,
+        "n_visits": draws.n_visits,
+        "visits_per_taste": draws.visits_per_taste,
+        "swaps_accepted": draws.swaps_accepted,
+    }
+    if draws.probe.shape[2]:
+        stats["log_probability"] = draws.log_probability
+    posterior = {"alpha": draws.alpha, "rho": draws.rho, "a": draws.a[:, :, 0], "b": draws.b[:, :, 0]}
+    groups = {"posterior": posterior, "sample_stats": stats}
+    if draws.warmup_log_joint.shape[1]:
+        groups["warmup_sample_stats"] = {"lp": draws.warmup_log_joint}
+    attributes = {"version": draws.version, "seed": str(draws.seed), "data_hash": draws.problem.data_hash}
+    return import_optional("arviz_base", needed_by="to_arviz", extra="arviz").from_dict(
+        groups,
+        save_warmup=True,
+        dims={"alpha": ["taste"], "rho": ["taste", "item"], "visits_per_taste": ["taste"]},
+        coords={"taste": np.arange(draws.n_tastes), "item": np.asarray(items)},
+        attrs={"posterior": {**attributes, "stopped": draws.stopped}},
+    )

@@ -18,7 +18,7 @@ import math
 import numba
 import numpy as np
 
-from bmcd.inference.tastes.rng_streams import COLLAPSED, PASS_STRIDE, VISITS
+from bmcd.inference.rng_streams import PASS_STRIDE, TASTE_COLLAPSED, TASTE_VISITS
 from bmcd.mallows.latent.scan import REORDER
 from bmcd.rng import STREAM_SIZE, in_blocks, next_blocks, open_stream, uniform, unit_interval
 
@@ -154,7 +154,7 @@ def update_visits(rates, data, q, a, passes, key, chain, sweep, of_user, of_item
     n_visits, log_repeats = 0, 0.0
     for user in range(n_users):
         first, last = data.user_start[user], data.user_start[user + 1]
-        open_stream(stream, key, chain, sweep, user, VISITS)
+        open_stream(stream, key, chain, sweep, user, TASTE_VISITS)
         if bits.size < 2 * (last - first):
             bits = larger(bits, 2 * (last - first))
         next_blocks(stream, bits[: in_blocks(2 * (last - first))])
@@ -180,7 +180,7 @@ def update_visits(rates, data, q, a, passes, key, chain, sweep, of_user, of_item
         if bits.size < in_blocks(size):
             bits = larger(bits, in_blocks(size))
         for pass_ in range(passes):
-            open_stream(stream, key, chain, sweep, user, COLLAPSED + PASS_STRIDE * pass_)
+            open_stream(stream, key, chain, sweep, user, TASTE_COLLAPSED + PASS_STRIDE * pass_)
             next_blocks(stream, bits[: in_blocks(size)])
             collapsed_pass(bits, item_of[:size], taste_of, count, q, a, weights, block_sums, n_tastes)
         for visit in range(size):

@@ -61,7 +61,7 @@ def make_workspace(shared, n_rows, n_forward):
 class ClickedItems(NamedTuple):
     """The clicked items of user j: user_items[user_start[j] : user_start[j + 1]].
 
-    The kernels take any tuple that has these two fields, such as `bmcd.inference.state.Data`.
+    The kernels take any tuple that has these two fields, such as `bmcd.inference.mixture.Data`.
     """
 
     user_start: NDArray[np.int64]
