@@ -25,7 +25,7 @@ from bmcd.inference.paper.sampler import PaperSampler
 from bmcd.inference.posterior import sample_posterior
 from bmcd.inference.record import ChainRecord, Recording, draws_of
 from bmcd.inference.run import Plan, Run
-from bmcd.models.bmcd_predictor import Predictor
+from bmcd.models.bmcd_predictor import PreparedDraws
 
 
 def accuracy(probability: np.ndarray, truth: np.ndarray, k: int) -> float:
@@ -35,7 +35,7 @@ def accuracy(probability: np.ndarray, truth: np.ndarray, k: int) -> float:
 
 def compile_everything() -> None:
     clicks = bmcd.simulate(n_users=60, seed=0).clicks
-    Predictor(sample_posterior(clicks, 2, Run(draws=2, warmup=2, chains=2))).predict(clicks.matrix, 5)
+    PreparedDraws(sample_posterior(clicks, 2, Run(draws=2, warmup=2, chains=2))).predict(clicks.matrix, 5)
     sample_posterior(clicks, 2, Run(draws=2, warmup=2, chains=2), sampler="paper", count_k=(5,))
 
 
@@ -49,7 +49,7 @@ def simulation(seeds: int = 5) -> None:
         data = bmcd.simulate(seed=seed)
         began = time.perf_counter()
         draws = sample_posterior(data.clicks, 3, Run(draws=20, warmup=15, chains=2, seed=seed, progress=False))
-        predictor = Predictor(draws, max_draws=20)
+        predictor = PreparedDraws(draws, max_draws=20)
         found = {k: predictor.predict(data.clicks.matrix, k).probability for k in (5, 10)}
         seconds = time.perf_counter() - began
         row = [seconds]
@@ -124,7 +124,7 @@ def eshop(n_chains: int = 4) -> None:
             train, 17, Run(draws=60, warmup=100, chains=n_chains, seed=1, progress=False), rank_scale=scale
         )
         found = [
-            Predictor(draws.of_chain(chain), max_draws=20).predict(train.matrix, 10).probability
+            PreparedDraws(draws.of_chain(chain), max_draws=20).predict(train.matrix, 10).probability
             for chain in range(n_chains)
         ]
         seconds = time.perf_counter() - began

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from bmcd.inference.tastes.priors import TastePriors
     from bmcd.inference.tastes.simulation import TasteSimulation, simulate_tastes
     from bmcd.models.bmcd import BMCD
-    from bmcd.models.choose_clusters import choose_n_clusters
+    from bmcd.models.choose import choose_n_clusters
     from bmcd.models.list_rules import ListRules
     from bmcd.models.persistence import load
     from bmcd.models.tastes import Tastes
@@ -78,7 +78,7 @@ _HOME = {
     "TasteSimulation": "bmcd.inference.tastes.simulation",
     "Tastes": "bmcd.models.tastes",
     "backtest": "bmcd.evaluation.backtest",
-    "choose_n_clusters": "bmcd.models.choose_clusters",
+    "choose_n_clusters": "bmcd.models.choose",
     "compare": "bmcd.evaluation.compare",
     "diversify": "bmcd.evaluation.diversify",
     "evaluate": "bmcd.evaluation.evaluate",

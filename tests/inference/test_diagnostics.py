@@ -8,7 +8,8 @@ import pytest
 
 from bmcd.clicks.log import Clicks
 from bmcd.errors import MissingPackageError
-from bmcd.inference.diagnostics import Verdict, probed_pairs, quantities, rows, table, to_arviz, verdict
+from bmcd.inference.arviz import to_arviz
+from bmcd.inference.diagnostics import Verdict, probed_pairs, quantities, rows, table, verdict
 from bmcd.inference.draws import Draws, FitSpec
 from bmcd.inference.run import Plan
 

@@ -13,7 +13,7 @@ from bmcd.inference.paper import log_z
 from bmcd.inference.posterior import sample_posterior
 from bmcd.inference.run import Run
 from bmcd.mallows import estimation
-from bmcd.models.bmcd_predictor import Predictor
+from bmcd.models.bmcd_predictor import PreparedDraws
 
 SHORT = {"draws": 4, "warmup": 3, "chains": 2, "seed": 3, "progress": False}
 KEPT = ("alpha", "tau", "rho", "label_counts", "log_joint", "within_distance", "probe")
@@ -65,7 +65,7 @@ def test_the_truth_is_found_on_the_papers_simulation():
         best = np.argsort(-probability, axis=1, kind="stable")[:, :5]
         return np.take_along_axis(truth, best, axis=1).mean()
 
-    found = Predictor(draws).predict(simulation.clicks.matrix, 5).probability
+    found = PreparedDraws(draws).predict(simulation.clicks.matrix, 5).probability
     assert accuracy(found) > accuracy(simulation.true_probabilities(5)) - 0.01
     assert np.abs(np.sort(draws.alpha.mean(axis=(0, 1))) - 3.0).max() < 0.6
 

@@ -9,7 +9,7 @@ import bmcd
 from bmcd.errors import ConvergenceWarning, InputError, StoreError
 from bmcd.inference.run import Run, users_of_chain
 from bmcd.inference.tastes.draws import sample_tastes
-from bmcd.models import subsample as user_sample
+from bmcd.models import shared_fit as user_sample
 
 SHORT = {"draws": 4, "warmup": 6, "chains": 3}
 

@@ -6,9 +6,8 @@ The quantities do not depend on the names of the clusters; `chain_statistics` co
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +17,7 @@ from bmcd.errors import InputError, Message, Option
 from bmcd.inference import chain_statistics
 from bmcd.inference.draws import Draws
 from bmcd.markup import bullets, tag
-from bmcd.utils import import_optional, shown
+from bmcd.utils import shown
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -181,35 +180,6 @@ def verdict(
     more += [draws.caveat] if draws.caveat else []
     early = draws.stopped != "finished" and not judged.converged
     return replace(judged, state="stopped" if early else judged.state, text=" ".join([judged.text, *more]))
-
-
-def to_arviz(draws: Draws, items: Sequence[Any] | None = None) -> Any:
-    """ArviZ's own container: posterior, sample statistics and the log joint of the warm-up, as an xarray DataTree.
-
-    Clusters may change names between draws and chains; sort them before R-hat is taken of single clusters.
-    """
-    problem = draws.problem
-    stats = {"lp": draws.log_joint}
-    names = ("within_distance", "label_counts", "alpha_accepted", "rho_accepted", "ranks_accepted", "probe")
-    stats |= {name: getattr(draws, name) for name in names if name != "probe" or draws.probe.shape[2]}
-    groups = {
-        "posterior": {"alpha": draws.alpha, "tau": draws.tau, "rho": draws.rho},
-        "sample_stats": stats,
-    }
-    if draws.warmup_log_joint.shape[1]:
-        groups["warmup_sample_stats"] = {"lp": draws.warmup_log_joint}
-    per_cluster = ("alpha", "tau", "label_counts", "alpha_accepted")
-    attributes = {"version": draws.version, "seed": str(draws.seed), "data_hash": problem.data_hash}
-    return import_optional("arviz_base", needed_by="to_arviz", extra="arviz").from_dict(
-        groups,
-        save_warmup=True,
-        dims={**{name: ["cluster"] for name in per_cluster}, "rho": ["cluster", "item"], "probe": ["probed"]},
-        coords={
-            "cluster": np.arange(problem.n_clusters),
-            "item": np.arange(problem.n_items) if items is None else np.asarray(items),
-        },
-        attrs={"posterior": {**attributes, "stopped": draws.stopped}},
-    )
 
 
 def _judge(draws: Draws, clicks: Clicks | None, max_rhat: float, min_ess: float) -> Verdict:

@@ -2,6 +2,8 @@
 
 `FitSpec` and `Schema` describe a fit and its arrays, `ChainDraws` are the draws of any sampler, `Draws` those of
 the mixture of Mallows models. `Previous` is an earlier fit, at whose draws chains can start.
+
+Clusters may have other numbers in every draw and chain; `match_clusters` numbers them alike.
 """
 
 from __future__ import annotations
@@ -13,10 +15,12 @@ from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import linear_sum_assignment
 
+from bmcd.errors import InputError
 from bmcd.inference.mixture import ChainState
 from bmcd.inference.run import Plan
-from bmcd.utils import Integers
+from bmcd.utils import Floats, Integers
 
 # A dtype and the names of the dimensions. The dtype "rank" is int64 in a state, and the smallest that holds all
 # ranks on disk and in draws.
@@ -215,3 +219,78 @@ def match_items(draws: ChainDraws, known: NDArray[Any], items: NDArray[Any]) -> 
     """Return the draws, fitted to the items ``known``, laid out for ``items``, which may be others."""
     place = {own: column for column, own in enumerate(known.tolist())}
     return Previous(draws, np.array([place.get(own, -1) for own in items.tolist()], np.int64))
+
+
+# Of how many draws an answer is the mean, over all chains: "auto" leaves it to the model, None takes all.
+MaxDraws = int | Literal["auto"] | None
+
+
+def draws_per_chain(max_draws: MaxDraws, enough: int, n_chains: int, n_draws: int) -> int:
+    """Return how many of the ``n_draws`` of each chain are used, at least one; ``enough`` in all is "auto".
+
+    >>> [draws_per_chain(max_draws, 20, 4, 25) for max_draws in ("auto", None, 40, 3)]
+    [5, 25, 10, 1]
+    """
+    if max_draws is None:
+        return n_draws
+    if isinstance(max_draws, str) and max_draws != "auto":
+        raise InputError(f"max_draws must be a whole number, 'auto', or None for all, but it is {max_draws!r}.")
+    if max_draws != "auto" and max_draws < 1:
+        raise InputError(f"max_draws must be at least 1, or None for all, but it is {max_draws}.")
+    return min(max((enough if max_draws == "auto" else max_draws) // n_chains, 1), n_draws)
+
+
+# How often the draws of a chain are matched to their mean ranks, which then change.
+MATCHING_ROUNDS = 3
+
+
+@dataclass(frozen=True, eq=False)
+class ClusterMatching:
+    """Names 0, 1, ... by falling size, the same in every draw."""
+
+    name: NDArray[np.int64]
+    """[chain, draw, cluster]: the name of what that draw calls ``cluster``."""
+    agreement: Floats
+    """[name]: how well the chains agree on the consensus; 1 is the same in all, 0 no more alike than by chance."""
+
+    def sort(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Return values, [chain, draw, cluster, ...], with their clusters in the order of the names."""
+        order = np.argsort(self.name, axis=2)
+        return np.take_along_axis(values, order.reshape(*order.shape, *[1] * (values.ndim - 3)), axis=2)
+
+
+def match_clusters(draws: Draws) -> ClusterMatching:
+    """Match clusters by their consensus rankings, first the draws of each chain, then the chains.
+
+    Each match has the smallest sum of footrule distances. The draws of a chain are matched to its mean ranks, which
+    are then computed anew; the mean ranks of a chain are matched to those of the chain with the highest log joint.
+    """
+    rho = draws.rho.astype(np.float64)
+    n_chains, n_draws, n_clusters, n_items = rho.shape
+    name = np.empty((n_chains, n_draws, n_clusters), np.int64)
+    means = np.empty((n_chains, n_clusters, n_items))
+    for chain in range(n_chains):
+        mean = rho[chain, -1]
+        for _ in range(MATCHING_ROUNDS):
+            for s in range(n_draws):
+                name[chain, s] = _match(rho[chain, s], mean)
+            mean = np.take_along_axis(rho[chain], np.argsort(name[chain], axis=1)[:, :, None], axis=1).mean(axis=0)
+        means[chain] = mean
+    first = int(draws.log_joint.mean(axis=1).argmax())
+    for chain in range(n_chains):
+        to_first = _match(means[chain], means[first])
+        name[chain] = to_first[name[chain]]
+        means[chain] = means[chain][np.argsort(to_first)]
+    by_chain = ClusterMatching(name, np.ones(n_clusters))
+    size = by_chain.sort(draws.label_counts.astype(np.float64)).mean(axis=(0, 1))
+    place = np.argsort(np.argsort(-size, kind="stable"))
+    by_chance = max((n_items**2 - 1) / 3, 1.0)
+    others = [chain for chain in range(n_chains) if chain != first] or [first]
+    distance = np.abs(means[others] - means[first]).sum(axis=2).mean(axis=0)
+    return ClusterMatching(place[name], np.clip(1.0 - distance / by_chance, 0.0, 1.0)[np.argsort(place)])
+
+
+def _match(these: Floats, those: Floats) -> NDArray[np.int64]:
+    """Return, for each of these rankings, which of those it is matched with."""
+    distance = np.abs(these[:, None, :] - those[None, :, :]).sum(axis=2)
+    return np.asarray(linear_sum_assignment(distance)[1], np.int64)

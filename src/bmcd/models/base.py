@@ -16,17 +16,24 @@ from bmcd.clicks.item_table import Filter, allowed_items
 from bmcd.clicks.log import Clicks
 from bmcd.errors import InputError
 from bmcd.inference.diagnostics import SHORT, Verdict
-from bmcd.inference.draws import ChainDraws
+from bmcd.inference.draws import ChainDraws, MaxDraws
 from bmcd.markup import tag
-from bmcd.models.answers import Answers, MaxDraws, Options, Predictions
 from bmcd.models.clusters import ClusterSummaries
 from bmcd.models.cutoffs import cutoff_for, cutoff_table, sure_cutoff_for
 from bmcd.models.estimator import BaseEstimator, not_fitted
-from bmcd.models.hits import read_truth, was_clicked
 from bmcd.models.list_rules import Rules, RulesReport, read_rules, ruled_lists
 from bmcd.models.persistence import Packed, save
-from bmcd.models.top_k import Frame, Lists, check_horizon, check_k, recommendation_frame
-from bmcd.models.warnings import warn_if_few_are_left
+from bmcd.models.predictor import Options, Predictions, Predictor
+from bmcd.models.top_k import (
+    Frame,
+    Lists,
+    check_horizon,
+    check_k,
+    read_truth,
+    recommendation_frame,
+    warn_if_few_are_left,
+    was_clicked,
+)
 from bmcd.simulation import Simulation
 from bmcd.utils import Floats
 
@@ -43,7 +50,7 @@ class ProbabilityModel(BaseEstimator, ABC):
 
     clicks_: Clicks
     draws_: ChainDraws
-    _answers: Answers
+    _answers: Predictor
     _number: str  # the parameter that says how many clusters there are
 
     def recommend(

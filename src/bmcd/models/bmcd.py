@@ -11,31 +11,35 @@ from numpy.typing import ArrayLike
 from bmcd.clicks.log import Clicks
 from bmcd.errors import InputError
 from bmcd.inference import diagnostics
-from bmcd.inference.draws import Draws
+from bmcd.inference.arviz import mixture_tree
+from bmcd.inference.draws import Draws, MaxDraws
 from bmcd.inference.mixture import Priors
 from bmcd.inference.posterior import sample_posterior
 from bmcd.inference.run import Run
-from bmcd.models.answers import MaxDraws, Options
-from bmcd.models.arviz_tree import mixture_tree
 from bmcd.models.base import ProbabilityModel
-from bmcd.models.bmcd_answers import MixtureAnswers
-from bmcd.models.choose_clusters import ClusterChoice, choose_n_clusters
+from bmcd.models.bmcd_predictor import BMCDPredictor, Explanation, explain
+from bmcd.models.choose import ClusterChoice, choose_n_clusters
 from bmcd.models.estimator import clone
-from bmcd.models.explanation import Explanation, explain
 from bmcd.models.persistence import Packed
-from bmcd.models.stored_choices import pack_cluster_choice, read_cluster_choice
-from bmcd.models.stored_draws import pack_mixture, read_cluster_names, unpack_mixture, with_cluster_names
-from bmcd.models.subsample import (
+from bmcd.models.shared_fit import (
     UserSample,
+    earlier_fit,
     read_user_sample,
     refuse_interrupted,
     sample_of,
     some_users,
+    warn_about_fit,
     with_user_sample,
 )
+from bmcd.models.stored_draws import (
+    pack_cluster_choice,
+    pack_mixture,
+    read_cluster_choice,
+    read_cluster_names,
+    unpack_mixture,
+    with_cluster_names,
+)
 from bmcd.models.top_k import check_horizon, check_k
-from bmcd.models.warm_start import earlier_fit
-from bmcd.models.warnings import warn_about_fit
 from bmcd.progress import tell
 
 # k for which other distances than the footrule count, unless `fit` is told otherwise.
@@ -89,7 +93,7 @@ class BMCD(ProbabilityModel):
     """
 
     draws_: Draws
-    _answers: MixtureAnswers
+    _answers: BMCDPredictor
     _number = "n_clusters"
 
     def __init__(
@@ -195,10 +199,10 @@ class BMCD(ProbabilityModel):
                 "nobody else."
             )
 
-        def trial(others: Clicks, short: Run, size: int) -> MixtureAnswers:
+        def trial(others: Clicks, short: Run, size: int) -> BMCDPredictor:
             tried = sample_posterior(others, n_clusters, short, max_users=size, **model)
             refuse_interrupted(tried.stopped)
-            return MixtureAnswers(others, tried)
+            return BMCDPredictor(others, tried)
 
         sample = sample_of(clicks, max_users, run, trial)
         size = None if sample is None else sample.max_users
@@ -212,7 +216,7 @@ class BMCD(ProbabilityModel):
     ) -> None:
         self.clicks_, self.draws_, self.choice_, self.sample_ = clicks, draws, choice, sample
         self.n_clusters_ = draws.problem.n_clusters
-        self._answers = MixtureAnswers(clicks, draws)
+        self._answers = BMCDPredictor(clicks, draws)
 
     def explain(
         self,
@@ -270,9 +274,8 @@ class BMCD(ProbabilityModel):
         max_draws
             How many draws to take over all chains, evenly spaced; by default all.
         """
-        options = Options(max_draws, n_threads, progress)
         draws, names = self.check_fitted().draws_, self._answers.names()
-        return mixture_tree(draws, names, self.clicks_, users, options)
+        return mixture_tree(draws, names, self.clicks_, users, max_draws, n_threads, progress)
 
     def packed(self, *, clicks: bool = True) -> Packed:
         """Return header and arrays of the file that `save` writes."""

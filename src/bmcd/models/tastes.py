@@ -10,30 +10,36 @@ from numpy.typing import ArrayLike
 
 from bmcd.clicks.log import Clicks
 from bmcd.errors import InputError
+from bmcd.inference.arviz import taste_tree
+from bmcd.inference.draws import MaxDraws
 from bmcd.inference.run import Run
-from bmcd.inference.tastes.draws import TasteDraws, read_priors, sample_tastes, table
+from bmcd.inference.tastes.draws import TasteDraws, diagnostics_table, read_priors, sample_tastes
 from bmcd.inference.tastes.priors import TastePriors
-from bmcd.models.answers import MaxDraws, Options
-from bmcd.models.arviz_tree import taste_tree
 from bmcd.models.base import ProbabilityModel
-from bmcd.models.choose_tastes import FEWEST, MOST, TasteChoice, choose_tastes
+from bmcd.models.choose import FEWEST_TASTES, MOST_TASTES, TasteChoice, choose_tastes
 from bmcd.models.estimator import clone
-from bmcd.models.explanation import TasteExplanation
 from bmcd.models.persistence import Packed
-from bmcd.models.stored_choices import pack_taste_choice, read_taste_choice
-from bmcd.models.stored_draws import pack_tastes, read_cluster_names, unpack_tastes, with_cluster_names
-from bmcd.models.subsample import (
+from bmcd.models.predictor import Options
+from bmcd.models.shared_fit import (
     UserSample,
+    earlier_fit,
     read_user_sample,
     refuse_interrupted,
     sample_of,
     some_users,
+    warn_about_fit,
     with_user_sample,
 )
-from bmcd.models.taste_answers import TasteAnswers
+from bmcd.models.stored_draws import (
+    pack_taste_choice,
+    pack_tastes,
+    read_cluster_names,
+    read_taste_choice,
+    unpack_tastes,
+    with_cluster_names,
+)
+from bmcd.models.taste_predictor import TasteExplanation, TastePredictor
 from bmcd.models.top_k import check_horizon, check_k
-from bmcd.models.warm_start import earlier_fit
-from bmcd.models.warnings import warn_about_fit
 from bmcd.progress import tell
 
 
@@ -80,7 +86,7 @@ class Tastes(ProbabilityModel):
     """
 
     draws_: TasteDraws
-    _answers: TasteAnswers
+    _answers: TastePredictor
     _number = "n_tastes"
 
     def __init__(
@@ -160,16 +166,19 @@ class Tastes(ProbabilityModel):
             tell(progress, choice.reason)
         model |= {"priors": priors, "previous": previous}
 
-        def trial(others: Clicks, short: Run, size: int) -> TasteAnswers:
+        def trial(others: Clicks, short: Run, size: int) -> TastePredictor:
             tried = sample_tastes(others, n_tastes, short, aside=False, max_users=size, **model)
             refuse_interrupted(tried.stopped)
-            return TasteAnswers(others, tried)
+            return TastePredictor(others, tried)
 
         sample = sample_of(clicks, max_users, run, trial)
         size = None if sample is None else sample.max_users
         drawn = sample_tastes(clicks, n_tastes, run, aside=set_aside, max_users=size, **model)
         self._learn(clicks, drawn, choice, sample)
-        at_the_edge = choice is not None and choice.n_tastes in (FEWEST, max(FEWEST, min(MOST, clicks.n_items)))
+        at_the_edge = choice is not None and choice.n_tastes in (
+            FEWEST_TASTES,
+            max(FEWEST_TASTES, min(MOST_TASTES, clicks.n_items)),
+        )
         warn_about_fit(
             self.verdict_,
             drawn,
@@ -182,7 +191,7 @@ class Tastes(ProbabilityModel):
     ) -> None:
         self.clicks_, self.draws_, self.choice_, self.sample_ = clicks, draws, choice, sample
         self.n_tastes_ = self.n_clusters_ = draws.n_tastes
-        self._answers = TasteAnswers(clicks, draws)
+        self._answers = TastePredictor(clicks, draws)
 
     def with_draws(
         self, clicks: Clicks, draws: TasteDraws, choice: TasteChoice | None = None, sample: UserSample | None = None
@@ -224,7 +233,7 @@ class Tastes(ProbabilityModel):
 
         Chains sit in different modes, so R-hat is large for many of them and says little; see `verdict_`.
         """
-        return table(self.check_fitted().draws_)
+        return diagnostics_table(self.check_fitted().draws_)
 
     def to_arviz(self, *, users: bool = True, max_draws: int | None = None) -> Any:
         """Return the draws as ArviZ takes them: a DataTree, or the InferenceData of ArviZ before version 1.
@@ -238,8 +247,7 @@ class Tastes(ProbabilityModel):
         max_draws
             How many draws to take over all chains, evenly spaced; by default all.
         """
-        draws, options = self.check_fitted().draws_, Options(max_draws, None, False)
-        return taste_tree(draws, self._answers.order(), self.clicks_, users, options)
+        return taste_tree(self.check_fitted().draws_, self._answers.order(), self.clicks_, users, max_draws)
 
     def packed(self, *, clicks: bool = True) -> Packed:
         """Return header and arrays of the file that `save` writes."""

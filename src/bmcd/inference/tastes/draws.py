@@ -27,7 +27,7 @@ from bmcd.inference.tastes.priors import GammaPrior, TastePriors
 from bmcd.inference.tastes.rank_laws import RankLaws, rank_laws
 from bmcd.inference.tastes.sampler import TasteSampler, first_items_of
 from bmcd.inference.tastes.start import TasteState, make_taste_data
-from bmcd.utils import check_count, import_optional
+from bmcd.utils import check_count
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -287,7 +287,7 @@ def read_priors(described: Any) -> TastePriors:
     return TastePriors(**parsed)
 
 
-def table(draws: TasteDraws) -> pd.DataFrame:
+def diagnostics_table(draws: TasteDraws) -> pd.DataFrame:
     """Return R-hat, effective sample sizes and Monte Carlo errors, by quantity."""
     import pandas as pd
 
@@ -302,27 +302,3 @@ def table(draws: TasteDraws) -> pd.DataFrame:
     }
     known = {name: values for name, values in quantities.items() if np.isfinite(values).all()}
     return pd.DataFrame([judge_quantity(name, values) for name, values in known.items()]).set_index("quantity")
-
-
-def to_arviz(draws: TasteDraws, items: ArrayLike) -> Any:
-    """Return ArviZ's own container, an xarray DataTree. Tastes have other numbers in every chain."""
-    stats = {
-        "lp": draws.log_joint,
-        "n_visits": draws.n_visits,
-        "visits_per_taste": draws.visits_per_taste,
-        "swaps_accepted": draws.swaps_accepted,
-    }
-    if draws.probe.shape[2]:
-        stats["log_probability"] = draws.log_probability
-    posterior = {"alpha": draws.alpha, "rho": draws.rho, "a": draws.a[:, :, 0], "b": draws.b[:, :, 0]}
-    groups = {"posterior": posterior, "sample_stats": stats}
-    if draws.warmup_log_joint.shape[1]:
-        groups["warmup_sample_stats"] = {"lp": draws.warmup_log_joint}
-    attributes = {"version": draws.version, "seed": str(draws.seed), "data_hash": draws.problem.data_hash}
-    return import_optional("arviz_base", needed_by="to_arviz", extra="arviz").from_dict(
-        groups,
-        save_warmup=True,
-        dims={"alpha": ["taste"], "rho": ["taste", "item"], "visits_per_taste": ["taste"]},
-        coords={"taste": np.arange(draws.n_tastes), "item": np.asarray(items)},
-        attrs={"posterior": {**attributes, "stopped": draws.stopped}},
-    )

@@ -1,49 +1,111 @@
-"""The draws for ArviZ: clusters matched between chains, and what the draws say of the clicks they are of."""
+"""The draws for ArviZ: clusters matched between chains, and what the draws predict for the clicks."""
 
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import fields, replace
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import linear_sum_assignment
 
 from bmcd.clicks.log import Clicks
 from bmcd.errors import InputError
-from bmcd.inference import diagnostics
 from bmcd.inference.bmcd.next_items import marginals_of_draw, replicated_counts
-from bmcd.inference.draws import ChainDraws, Draws
+from bmcd.inference.draws import ChainDraws, ClusterMatching, Draws, MaxDraws, draws_per_chain
 from bmcd.inference.mixture import make_data
-from bmcd.inference.tastes import draws as taste_diagnostics
 from bmcd.inference.tastes.draws import TasteDraws
 from bmcd.mallows.latent.scan import shared_tables
-from bmcd.models.answers import MaxDraws, Options, draws_per_chain
-from bmcd.models.clusters import ClusterNames
 from bmcd.progress import counting
 from bmcd.rng import stream_key
 from bmcd.utils import import_optional, thread_count
+
+if TYPE_CHECKING:
+    pass
+
+
+def to_arviz(draws: Draws, items: Sequence[Any] | None = None) -> Any:
+    """ArviZ's own container: posterior, sample statistics and the log joint of the warm-up, as an xarray DataTree.
+
+    Clusters may change names between draws and chains; sort them before R-hat is taken of single clusters.
+    """
+    problem = draws.problem
+    stats = {"lp": draws.log_joint}
+    names = ("within_distance", "label_counts", "alpha_accepted", "rho_accepted", "ranks_accepted", "probe")
+    stats |= {name: getattr(draws, name) for name in names if name != "probe" or draws.probe.shape[2]}
+    groups = {
+        "posterior": {"alpha": draws.alpha, "tau": draws.tau, "rho": draws.rho},
+        "sample_stats": stats,
+    }
+    if draws.warmup_log_joint.shape[1]:
+        groups["warmup_sample_stats"] = {"lp": draws.warmup_log_joint}
+    per_cluster = ("alpha", "tau", "label_counts", "alpha_accepted")
+    attributes = {"version": draws.version, "seed": str(draws.seed), "data_hash": problem.data_hash}
+    return import_optional("arviz_base", needed_by="to_arviz", extra="arviz").from_dict(
+        groups,
+        save_warmup=True,
+        dims={**{name: ["cluster"] for name in per_cluster}, "rho": ["cluster", "item"], "probe": ["probed"]},
+        coords={
+            "cluster": np.arange(problem.n_clusters),
+            "item": np.arange(problem.n_items) if items is None else np.asarray(items),
+        },
+        attrs={"posterior": {**attributes, "stopped": draws.stopped}},
+    )
+
+
+def taste_to_arviz(draws: TasteDraws, items: ArrayLike) -> Any:
+    """Return ArviZ's own container, an xarray DataTree. Tastes have other numbers in every chain."""
+    stats = {
+        "lp": draws.log_joint,
+        "n_visits": draws.n_visits,
+        "visits_per_taste": draws.visits_per_taste,
+        "swaps_accepted": draws.swaps_accepted,
+    }
+    if draws.probe.shape[2]:
+        stats["log_probability"] = draws.log_probability
+    posterior = {"alpha": draws.alpha, "rho": draws.rho, "a": draws.a[:, :, 0], "b": draws.b[:, :, 0]}
+    groups = {"posterior": posterior, "sample_stats": stats}
+    if draws.warmup_log_joint.shape[1]:
+        groups["warmup_sample_stats"] = {"lp": draws.warmup_log_joint}
+    attributes = {"version": draws.version, "seed": str(draws.seed), "data_hash": draws.problem.data_hash}
+    return import_optional("arviz_base", needed_by="to_arviz", extra="arviz").from_dict(
+        groups,
+        save_warmup=True,
+        dims={"alpha": ["taste"], "rho": ["taste", "item"], "visits_per_taste": ["taste"]},
+        coords={"taste": np.arange(draws.n_tastes), "item": np.asarray(items)},
+        attrs={"posterior": {**attributes, "stopped": draws.stopped}},
+    )
+
 
 AnyDraws = TypeVar("AnyDraws", bound=ChainDraws)
 PER_CLUSTER = ("alpha", "tau", "rho", "label_counts", "alpha_accepted")
 PER_TASTE = ("alpha", "rho", "visits_per_taste")
 
 
-def mixture_tree(draws: Draws, names: ClusterNames, clicks: Clicks, users: bool, options: Options) -> Any:
+def mixture_tree(
+    draws: Draws,
+    names: ClusterMatching,
+    clicks: Clicks,
+    users: bool,
+    max_draws: int | None,
+    n_threads: int | None = None,
+    progress: bool | None = False,
+) -> Any:
     """Return the draws of a mixture in ArviZ's container; see `BMCD.to_arviz`."""
-    chosen = _spaced(draws, options.max_draws)
+    chosen = _spaced(draws, max_draws)
     names = replace(names, name=names.name[:, chosen])
     draws = _at(draws, chosen)
     matched: Any = {name: names.sort(getattr(draws, name)) for name in PER_CLUSTER}
     draws = replace(draws, **matched)
-    tree = _renumbered(diagnostics.to_arviz(draws, clicks.items.tolist()), "cluster", draws.problem.n_clusters)
+    tree = _renumbered(to_arviz(draws, clicks.items.tolist()), "cluster", draws.problem.n_clusters)
     if users and clicks.n_users:
         groups = _observed(clicks)
         if draws.problem.options["distance"] == "footrule":
-            found = _of_users(draws, clicks, options)
+            found = _of_users(draws, clicks, n_threads, progress)
             groups |= {
                 "log_likelihood": {"clicks": found[0]},
                 "posterior_predictive": {"clicks_per_item": found[2]},
@@ -55,16 +117,24 @@ def mixture_tree(draws: Draws, names: ClusterNames, clicks: Clicks, users: bool,
     return _for_this_arviz(tree)
 
 
-def taste_tree(draws: TasteDraws, order: NDArray[np.int64], clicks: Clicks, users: bool, options: Options) -> Any:
+def taste_tree(
+    draws: TasteDraws,
+    order: NDArray[np.int64],
+    clicks: Clicks,
+    users: bool,
+    max_draws: int | None,
+    n_threads: int | None = None,
+    progress: bool | None = False,
+) -> Any:
     """Return the draws of tastes in ArviZ's container; see `Tastes.to_arviz`."""
     matched = _matched_tastes(draws, order)
-    draws = _at(draws, _spaced(draws, options.max_draws))
+    draws = _at(draws, _spaced(draws, max_draws))
     sorted_: Any = {}
     for name in PER_TASTE:
         values = getattr(draws, name)
         sorted_[name] = np.stack([values[chain][:, own] for chain, own in enumerate(matched)])
     draws = replace(draws, **sorted_)
-    tree = _renumbered(taste_diagnostics.to_arviz(draws, clicks.items), "taste", draws.n_tastes)
+    tree = _renumbered(taste_to_arviz(draws, clicks.items), "taste", draws.n_tastes)
     if users and clicks.n_users:
         replicated = {"posterior_predictive": {"clicks_per_item": _new_people(draws, clicks.n_users)}}
         tree = _with_groups(tree, _observed(clicks) | replicated, clicks)
@@ -115,7 +185,9 @@ def _with_groups(tree: Any, groups: dict[str, dict[str, Any]], clicks: Clicks) -
     return tree
 
 
-def _of_users(draws: Draws, clicks: Clicks, options: Options) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+def _of_users(
+    draws: Draws, clicks: Clicks, n_threads: int | None, progress: bool | None
+) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
     """Return log-likelihoods [chain, draw, user], memberships [.., user, cluster], replicated counts [.., item]."""
     data = make_data(clicks.matrix, draws.problem.options["rank_scale"])
     shared, key = shared_tables(np.diff(data.scale)), stream_key(draws.seed)
@@ -133,8 +205,8 @@ def _of_users(draws: Draws, clicks: Clicks, options: Options) -> tuple[NDArray[A
         replicated_counts(clicks.per_user, rho[place], alpha, shared, weight, key, *place, counts[place])
 
     places = [(chain, draw) for chain in range(shape[0]) for draw in range(shape[1])]
-    pool = ThreadPoolExecutor(thread_count(options.n_threads))
-    with pool, counting(options.progress, "draws", len(places)) as show:
+    pool = ThreadPoolExecutor(thread_count(n_threads))
+    with pool, counting(progress, "draws", len(places)) as show:
         for number, _ in enumerate(pool.map(work, places)):
             show(number + 1)
     return log_p, membership, counts

@@ -1,4 +1,4 @@
-"""How many users a chain is given, where there are more than it needs: given, or found by doubling.
+"""What the fits of BMCD and Tastes share: earlier fits, the number of users of a chain, warnings.
 
 `choose_max_users` sets some users apart, each with one click held out. Chains learn from samples of the others, of
 1,000 users, 2,000, and so on. Those set apart are scored from their other clicks alone, with the probabilities
@@ -8,6 +8,7 @@ held-out click by less than the standard error of that gain.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -17,16 +18,40 @@ from numpy.typing import NDArray
 
 from bmcd.clicks import splitting
 from bmcd.clicks.log import Clicks
-from bmcd.errors import InputError, Interrupted, Message, Option
+from bmcd.errors import ConvergenceWarning, FitWarning, InputError, Interrupted, Message, Option
 from bmcd.files import json_ready
+from bmcd.inference.diagnostics import Verdict
+from bmcd.inference.draws import ChainDraws, Previous, match_items
 from bmcd.inference.run import LEAST_CLICKS, Run, check_max_users, users_of_chain
-from bmcd.models.answers import Answers, Options
 from bmcd.models.persistence import is_too_few, read_whole_number
+from bmcd.models.predictor import Options, Predictor
 from bmcd.progress import counting
 from bmcd.utils import Floats, shown
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+def earlier_fit(
+    kind: type[Any], start: Any, clicks: Clicks, number: int | str
+) -> tuple[Previous | None, int | str]:
+    """Return the earlier fit, laid out for these clicks, and how many clusters there are; None without ``start``.
+
+    ``number`` is how many clusters are asked for; "auto" takes those of the earlier fit.
+    """
+    if start is None:
+        return None, number
+    if type(start) is not kind:
+        raise InputError(
+            f"start must be a fitted {kind.__name__}, a model of the same kind, but it is {shown(start)}."
+        )
+    before, found = start.check_fitted().draws_, start.n_clusters_
+    if number not in ("auto", found):
+        raise InputError(f"start has {found} of them, so the number must be {found} or 'auto', not {number!r}.")
+    previous = match_items(before, start.clicks_.items, clicks.items)
+    if (previous.columns < 0).all():
+        raise InputError("start was fitted to none of these items: fit without it.")
+    return previous, found
 
 
 # The first size that is tried; then twice as many, and so on.
@@ -76,7 +101,7 @@ class UserSample:
         return self.reason + (f"\n{self.table.round(4).to_string(index=False)}" if self.chosen else "")
 
 
-def choose_max_users(clicks: Clicks, run: Run, draw: Callable[[Clicks, Run, int], Answers]) -> UserSample:
+def choose_max_users(clicks: Clicks, run: Run, draw: Callable[[Clicks, Run, int], Predictor]) -> UserSample:
     """Return the number of users beyond which more gain less than a standard error; ``draw`` fits some."""
     judges, pairs, others = _set_apart(clicks, run.seed)
     short = replace(
@@ -103,7 +128,7 @@ def choose_max_users(clicks: Clicks, run: Run, draw: Callable[[Clicks, Run, int]
     return UserSample(size if size < others.n_users else clicks.n_users, clicks.n_users, _frame(rows))
 
 
-def sample_of(clicks: Clicks, max_users: Any, run: Run, draw: Callable[[Clicks, Run, int], Answers]) -> Any:
+def sample_of(clicks: Clicks, max_users: Any, run: Run, draw: Callable[[Clicks, Run, int], Predictor]) -> Any:
     """Return the `UserSample` of a fit, or None if every chain is given all users and that was not found out."""
     if max_users == "auto":
         return choose_max_users(clicks, run, draw)
@@ -175,9 +200,27 @@ def _set_apart(clicks: Clicks, seed: int) -> tuple[Clicks, NDArray[np.int64], Cl
     return judges, pairs, clicks.of_users(rest)
 
 
-def _log_probabilities(answers: Answers, judges: Clicks, pairs: NDArray[np.int64], n_threads: int | None) -> Floats:
+def _log_probabilities(
+    answers: Predictor, judges: Clicks, pairs: NDArray[np.int64], n_threads: int | None
+) -> Floats:
     """Return the log probability that each held-out click is the next, averaged over draws before the logarithm."""
     found = np.empty(len(pairs))
     for block, predicted in answers.predictions(judges, None, 1, Options("auto", n_threads, False)):
         found[block] = predicted.probability[np.arange(block.size), pairs[block, 1]]
     return np.log(np.maximum(found, 1e-12))
+
+
+def warn_about_fit(verdict: Verdict, draws: ChainDraws, at_the_edge: str = "") -> None:
+    """Warn of all that was not as it should be, in one warning; ``at_the_edge`` says it of what "auto" chose.
+
+    To be called by `fit` itself, so that the warning points to who called that.
+    """
+    stopped = draws.stopped != "finished"
+    said = [at_the_edge]
+    if not verdict.converged:
+        said += [verdict.text, *verdict.advice]
+    elif stopped:
+        said.append(f"The fit was {draws.note}")
+    said += [draws.resume] if stopped else []
+    if text := " ".join(filter(None, said)):
+        warnings.warn(text, FitWarning if verdict.converged else ConvergenceWarning, stacklevel=3)
