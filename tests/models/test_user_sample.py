@@ -75,17 +75,17 @@ def test_a_chain_is_the_fit_to_its_users_alone(clicks):
     sampled = sample_tastes(clicks, 3, run, aside=False, max_users=150)
     for chain in range(3):
         own = clicks.of_users(users_of_chain(7, chain, 400, 150))
-        alone = sample_tastes(own, 3, Run(4, 6, 1, seed=7, first_chain=chain), aside=False)
-        np.testing.assert_array_equal(alone.rho[0], sampled.rho[chain])
-        np.testing.assert_array_equal(alone.log_joint[0], sampled.log_joint[chain])
+        alone = sample_tastes(own, 3, Run(4, 6, chain + 1, seed=7), aside=False)
+        np.testing.assert_array_equal(alone.rho[chain], sampled.rho[chain])
+        np.testing.assert_array_equal(alone.log_joint[chain], sampled.log_joint[chain])
 
 
-def test_chains_of_one_fit_can_be_run_one_by_one(clicks):
+def test_a_chain_does_not_depend_on_the_number_of_chains(clicks):
     together = sample_tastes(clicks, 3, Run(**SHORT, seed=2, n_threads=1))
-    for chain in range(3):
-        alone = sample_tastes(clicks, 3, Run(4, 6, 1, seed=2, first_chain=chain))
-        np.testing.assert_array_equal(alone.rho[0], together.rho[chain])
-        np.testing.assert_array_equal(alone.probe[0], together.probe[chain])
+    for n_chains in (1, 2):
+        fewer = sample_tastes(clicks, 3, Run(4, 6, n_chains, seed=2))
+        np.testing.assert_array_equal(fewer.rho, together.rho[:n_chains])
+        np.testing.assert_array_equal(fewer.probe, together.probe[:n_chains])
 
 
 @pytest.mark.parametrize("model", MODELS, ids=repr)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import fields, replace
 from importlib.metadata import PackageNotFoundError, version
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -24,59 +23,42 @@ from bmcd.progress import counting
 from bmcd.rng import stream_key
 from bmcd.utils import import_optional, thread_count
 
-if TYPE_CHECKING:
-    pass
 
+def to_arviz(draws: Draws | TasteDraws, items: ArrayLike | None = None) -> Any:
+    """Return ArviZ's own container, an xarray DataTree: posterior, sample statistics, log joint of the warm-up.
 
-def to_arviz(draws: Draws, items: Sequence[Any] | None = None) -> Any:
-    """ArviZ's own container: posterior, sample statistics and the log joint of the warm-up, as an xarray DataTree.
-
-    Clusters may change names between draws and chains; sort them before R-hat is taken of single clusters.
+    Clusters may have other numbers in every draw and chain, tastes in every chain; sort them before R-hat is taken
+    of single ones.
     """
-    problem = draws.problem
-    stats = {"lp": draws.log_joint}
-    names = ("within_distance", "label_counts", "alpha_accepted", "rho_accepted", "ranks_accepted", "probe")
-    stats |= {name: getattr(draws, name) for name in names if name != "probe" or draws.probe.shape[2]}
-    groups = {
-        "posterior": {"alpha": draws.alpha, "tau": draws.tau, "rho": draws.rho},
-        "sample_stats": stats,
-    }
+    stats: dict[str, Any] = {"lp": draws.log_joint}
+    sorted_by: tuple[str, ...]
+    posterior: dict[str, Any]
+    if isinstance(draws, TasteDraws):
+        one, sorted_by = "taste", ("alpha", "visits_per_taste")
+        posterior = {"alpha": draws.alpha, "rho": draws.rho, "a": draws.a[:, :, 0], "b": draws.b[:, :, 0]}
+        kept, probe = ["n_visits", "visits_per_taste", "swaps_accepted"], "log_probability"
+    else:
+        one, sorted_by = "cluster", ("alpha", "tau", "label_counts", "alpha_accepted")
+        posterior = {"alpha": draws.alpha, "tau": draws.tau, "rho": draws.rho}
+        kept, probe = (
+            ["within_distance", "label_counts", "alpha_accepted", "rho_accepted", "ranks_accepted"],
+            "probe",
+        )
+    kept += [probe] if draws.probe.shape[2] else []
+    stats |= {name: getattr(draws, name) for name in kept}
+    groups = {"posterior": posterior, "sample_stats": stats}
     if draws.warmup_log_joint.shape[1]:
         groups["warmup_sample_stats"] = {"lp": draws.warmup_log_joint}
-    per_cluster = ("alpha", "tau", "label_counts", "alpha_accepted")
+    problem = draws.problem
     attributes = {"version": draws.version, "seed": str(draws.seed), "data_hash": problem.data_hash}
     return import_optional("arviz_base", needed_by="to_arviz", extra="arviz").from_dict(
         groups,
         save_warmup=True,
-        dims={**{name: ["cluster"] for name in per_cluster}, "rho": ["cluster", "item"], "probe": ["probed"]},
+        dims={**{name: [one] for name in sorted_by}, "rho": [one, "item"], "probe": ["probed"]},
         coords={
-            "cluster": np.arange(problem.n_clusters),
+            one: np.arange(problem.n_clusters),
             "item": np.arange(problem.n_items) if items is None else np.asarray(items),
         },
-        attrs={"posterior": {**attributes, "stopped": draws.stopped}},
-    )
-
-
-def taste_to_arviz(draws: TasteDraws, items: ArrayLike) -> Any:
-    """Return ArviZ's own container, an xarray DataTree. Tastes have other numbers in every chain."""
-    stats = {
-        "lp": draws.log_joint,
-        "n_visits": draws.n_visits,
-        "visits_per_taste": draws.visits_per_taste,
-        "swaps_accepted": draws.swaps_accepted,
-    }
-    if draws.probe.shape[2]:
-        stats["log_probability"] = draws.log_probability
-    posterior = {"alpha": draws.alpha, "rho": draws.rho, "a": draws.a[:, :, 0], "b": draws.b[:, :, 0]}
-    groups = {"posterior": posterior, "sample_stats": stats}
-    if draws.warmup_log_joint.shape[1]:
-        groups["warmup_sample_stats"] = {"lp": draws.warmup_log_joint}
-    attributes = {"version": draws.version, "seed": str(draws.seed), "data_hash": draws.problem.data_hash}
-    return import_optional("arviz_base", needed_by="to_arviz", extra="arviz").from_dict(
-        groups,
-        save_warmup=True,
-        dims={"alpha": ["taste"], "rho": ["taste", "item"], "visits_per_taste": ["taste"]},
-        coords={"taste": np.arange(draws.n_tastes), "item": np.asarray(items)},
         attrs={"posterior": {**attributes, "stopped": draws.stopped}},
     )
 
@@ -123,8 +105,6 @@ def taste_tree(
     clicks: Clicks,
     users: bool,
     max_draws: int | None,
-    n_threads: int | None = None,
-    progress: bool | None = False,
 ) -> Any:
     """Return the draws of tastes in ArviZ's container; see `Tastes.to_arviz`."""
     matched = _matched_tastes(draws, order)
@@ -134,7 +114,7 @@ def taste_tree(
         values = getattr(draws, name)
         sorted_[name] = np.stack([values[chain][:, own] for chain, own in enumerate(matched)])
     draws = replace(draws, **sorted_)
-    tree = _renumbered(taste_to_arviz(draws, clicks.items), "taste", draws.n_tastes)
+    tree = _renumbered(to_arviz(draws, clicks.items), "taste", draws.n_tastes)
     if users and clicks.n_users:
         replicated = {"posterior_predictive": {"clicks_per_item": _new_people(draws, clicks.n_users)}}
         tree = _with_groups(tree, _observed(clicks) | replicated, clicks)

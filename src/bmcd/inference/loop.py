@@ -207,8 +207,7 @@ def run_chains(
     file = None if run.checkpoint is None else Checkpoint(Path(run.checkpoint), recording, plan, run.seed)
     records = None if file is None else file.resumed()
     if records is None:
-        chains_wanted = range(run.first_chain, run.first_chain + plan.n_chains)
-        records = [ChainRecord(chain, start(chain), recording, plan) for chain in chains_wanted]
+        records = [ChainRecord(chain, start(chain), recording, plan) for chain in range(plan.n_chains)]
         if file is not None:
             file.write(records)  # finds out now, and not after an hour, whether it can be written
     deadline = math.inf if run.max_time is None else began + run.max_time

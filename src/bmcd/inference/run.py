@@ -69,16 +69,12 @@ class Run:
     checkpoint_every: float = 60.0
     max_time: float | None = None
     """Seconds after which to stop and return what was drawn."""
-    first_chain: int = 0
-    """The number of the first chain: chains of one fit may run in several places, without checkpoints."""
 
     def __post_init__(self) -> None:
         _ = self.plan  # checks the numbers
         thread_count(self.n_threads)
         if self.max_time is not None and not self.max_time > 0:
             raise InputError(f"max_time must be a positive number of seconds, but it is {self.max_time!r}.")
-        if self.first_chain and self.checkpoint is not None:
-            raise ValueError("only chains that are numbered from 0 can have a checkpoint")
         if math.isnan(self.checkpoint_every) or self.checkpoint_every < 0:
             raise InputError(
                 f"checkpoint_every must be a positive number of seconds, but it is {self.checkpoint_every!r}."

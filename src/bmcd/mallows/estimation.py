@@ -37,7 +37,7 @@ NEAR_FOOTRULE = ("spearman", "kendall")
 
 @dataclass(frozen=True)
 class Estimate:
-    """Estimates of log Z and E[d], their standard errors, and how many of the runs count.
+    """Estimates of log Z and E[d], and their standard errors.
 
     `expected_distance_error` is nan where fewer than 30 runs carry the mean, so that its error is unknown.
     """
@@ -46,7 +46,6 @@ class Estimate:
     log_partition_error: float
     expected_distance: float
     expected_distance_error: float
-    effective_runs: float
 
 
 # --------------------------------------------------------------------------- annealed importance sampling
@@ -174,7 +173,6 @@ def _summarise(n: int, theta: float, log_base: float, log_weight: Floats, mean_d
         log_partition_error=float(w.std(ddof=1)) / (total / runs) / runs**0.5,
         expected_distance=mean,
         expected_distance_error=error if carriers >= MIN_EFFECTIVE else float("nan"),
-        effective_runs=effective,
     )
 
 

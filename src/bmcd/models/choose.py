@@ -164,17 +164,8 @@ def log_mean(log_values: Floats, axis: int | tuple[int, ...]) -> Floats:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ClusterChoice:
-    """The result of `choose_n_clusters`; `print` it for the reason and the table."""
+    """What `choose_n_clusters` found; `print` it."""
 
-    recommended: int
-    """The smallest candidate within one standard error of the best held-out log-likelihood."""
-    by_mwcd: int
-    """Where MWCD stops falling: the first candidate after which `mwcd_fall` is small, less than 5 % or less than a
-    quarter of the largest before."""
-    least_mwcd: int
-    """The paper's choice in its simulations: the candidate with the smallest MWCD. Mostly too many, see `mwcd`."""
-    elbow: int | None
-    """The paper's choice for its case study: the elbow of the k-means curve (see `find_elbow`), if it has one."""
     table: pd.DataFrame
     """One row for each candidate, which is the index, `n_clusters`:
 
@@ -188,20 +179,47 @@ class ClusterChoice:
     * `mwcd_fall`: the share by which it falls from the candidate before, for each doubling of the number;
     * `kmeans`: within-cluster sum of squares of k-means on the binary clicks of all users.
     """
-    boxplot: pd.DataFrame
-    """Draws of the within-cluster distance: `whislo`, `q1`, `med`, `q3`, `whishi` and `mean` of each candidate.
-
-    These are the names that matplotlib's `Axes.bxp(boxplot.to_dict("records"), showfliers=False)` expects.
-    """
     within_distance: Mapping[int, Floats]
-    """The draws themselves, [chain, draw], for each candidate."""
+    """Draws of the within-cluster distance, [chain, draw], for each candidate."""
     log_likelihood: Mapping[int, Floats]
     """Log-likelihood of each held-out user, for each candidate."""
     held_out_users: NDArray[Any]
     """Their ids, in the order of `log_likelihood`; none if the model was saved without users."""
     n_held_out_users: int
     n_training_users: int
-    """How many users the fits saw."""
+    """The number of users in the fits."""
+
+    @property
+    def recommended(self) -> int:
+        """The smallest candidate that is behind the best by no more than one standard error."""
+        return within_one_standard_error(self.table)
+
+    @property
+    def by_mwcd(self) -> int:
+        """Where MWCD stops falling: the first candidate after which `mwcd_fall` is small.
+
+        Small is less than 5 %, or less than a quarter of the largest before.
+        """
+        return end_of_fall(self._curve("mwcd"))
+
+    @property
+    def least_mwcd(self) -> int:
+        """The paper's choice in its simulations: the candidate with the smallest MWCD. Mostly too many."""
+        mwcd = self._curve("mwcd")
+        return min(mwcd, key=lambda c: mwcd[c])
+
+    @property
+    def elbow(self) -> int | None:
+        """The paper's choice for its case study: the elbow of the k-means curve (`find_elbow`), if it has one."""
+        return find_elbow(self._curve("kmeans"))
+
+    @property
+    def boxplot(self) -> pd.DataFrame:
+        """Draws of the within-cluster distance: `whislo`, `q1`, `med`, `q3`, `whishi` and `mean` by candidate.
+
+        Matplotlib draws it with `Axes.bxp(boxplot.to_dict("records"), showfliers=False)`.
+        """
+        return boxplot_rows(self.within_distance)
 
     @property
     def reason(self) -> str:
@@ -248,6 +266,9 @@ class ClusterChoice:
     def _repr_html_(self) -> str:
         table = Html(self.table.to_html(float_format="{:.4f}".format, na_rep=""))
         return tag("div", tag("p", self.reason), table)
+
+    def _curve(self, column: str) -> dict[int, float]:
+        return dict(zip(self.table.index.tolist(), self.table[column].tolist(), strict=True))
 
     def _behind(self, c: int) -> str:
         return f"{self.table['behind'].loc[c]:.4f} behind (standard error {self.table['behind_se'].loc[c]:.4f})"
@@ -421,15 +442,8 @@ def choose_n_clusters(
     numbers = sorted(by_draw)
     within, by_draw = ({c: of[c] for c in numbers} for of in (within, by_draw))
     inertia = kmeans_inertia(clicks, numbers, seed)
-    table = criteria_table(by_draw, within, inertia)
-    mwcd = {c: float(table["mwcd"].loc[c]) for c in numbers}
     return ClusterChoice(
-        recommended=within_one_standard_error(table),
-        by_mwcd=end_of_fall(mwcd),
-        least_mwcd=min(numbers, key=lambda c: mwcd[c]),
-        elbow=find_elbow(inertia),
-        table=table,
-        boxplot=boxplot_rows(within),
+        table=criteria_table(by_draw, within, inertia),
         within_distance=within,
         log_likelihood={c: log_mean(values, axis=(1, 2)) for c, values in by_draw.items()},
         held_out_users=held_out.users,

@@ -233,7 +233,7 @@ def _tally(arrays: Arrays, fields: Mapping[str, Any], clicks: Clicks) -> NDArray
 
 
 WITHIN, SCORES, ROWS = "choice/within_distance", "choice/log_likelihood", "choice/held_out_rows"
-NUMBERS = ("recommended", "by_mwcd", "least_mwcd", "n_training_users", "n_held_out_users")
+NUMBERS = ("n_training_users", "n_held_out_users")
 
 
 def pack_cluster_choice(choice: ClusterChoice | None, clicks: Clicks, with_users: bool) -> Packed:
@@ -243,7 +243,7 @@ def pack_cluster_choice(choice: ClusterChoice | None, clicks: Clicks, with_users
     if not with_users and is_too_few(min(choice.n_held_out_users, choice.n_training_users)):
         return {"choice": None}, {}
     facts: dict[str, Any] = {name: getattr(choice, name) for name in NUMBERS}
-    facts |= {"elbow": choice.elbow, "table": _columns(choice.table), "boxplot": _columns(choice.boxplot)}
+    facts["table"] = _columns(choice.table)
     arrays: dict[str, NDArray[Any]] = {f"{WITHIN}/{c}": choice.within_distance[c] for c in choice.table.index}
     if with_users and choice.log_likelihood:
         arrays[ROWS] = clicks.rows_of(choice.held_out_users.tolist())
@@ -264,15 +264,15 @@ def read_cluster_choice(header: Mapping[str, Any], arrays: Arrays, clicks: Click
             raise ValueError("the held-out users of the choice are not among the users")
         users = clicks.users[rows]
         scores = {c: read_array(arrays, f"{SCORES}/{c}", "<f8", rows.shape) for c in numbers}
-    return ClusterChoice(
+    choice = ClusterChoice(
         **{name: read_whole_number(facts[name], name) for name in NUMBERS},
-        elbow=None if facts["elbow"] is None else read_whole_number(facts["elbow"], "elbow"),
         table=table,
-        boxplot=_frame(facts["boxplot"], "n_clusters"),
         within_distance={c: _floats(arrays, f"{WITHIN}/{c}") for c in numbers},
         log_likelihood=scores,
         held_out_users=users,
     )
+    _ = (choice.reason, choice.boxplot)  # errors if the table lacks a column or the numbers are not as they must be
+    return choice
 
 
 def pack_taste_choice(choice: TasteChoice | None) -> dict[str, Any]:

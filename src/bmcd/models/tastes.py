@@ -193,13 +193,6 @@ class Tastes(ProbabilityModel):
         self.n_tastes_ = self.n_clusters_ = draws.n_tastes
         self._answers = TastePredictor(clicks, draws)
 
-    def with_draws(
-        self, clicks: Clicks, draws: TasteDraws, choice: TasteChoice | None = None, sample: UserSample | None = None
-    ) -> Tastes:
-        """Take over draws that were made elsewhere, as if `fit` had made them, and return self."""
-        self._learn(clicks, draws, choice, sample)
-        return self
-
     def explain(
         self,
         user: Any,
