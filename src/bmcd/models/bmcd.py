@@ -18,27 +18,11 @@ from bmcd.inference.posterior import sample_posterior
 from bmcd.inference.run import Run
 from bmcd.models.base import ProbabilityModel
 from bmcd.models.bmcd_predictor import BMCDPredictor, Explanation, explain
-from bmcd.models.choose import ClusterChoice, choose_n_clusters
+from bmcd.models.choose import choose_n_clusters
 from bmcd.models.estimator import clone
 from bmcd.models.persistence import Packed
-from bmcd.models.shared_fit import (
-    UserSample,
-    earlier_fit,
-    read_user_sample,
-    refuse_interrupted,
-    sample_of,
-    some_users,
-    warn_about_fit,
-    with_user_sample,
-)
-from bmcd.models.stored_draws import (
-    pack_cluster_choice,
-    pack_mixture,
-    read_cluster_choice,
-    read_cluster_names,
-    unpack_mixture,
-    with_cluster_names,
-)
+from bmcd.models.shared_fit import draws_and_sample, earlier_fit, some_users, warn_about_fit
+from bmcd.models.stored_draws import Fit, pack_mixture, unpack_mixture
 from bmcd.models.top_k import check_horizon, check_k
 from bmcd.progress import tell
 
@@ -199,24 +183,19 @@ class BMCD(ProbabilityModel):
                 "nobody else."
             )
 
-        def trial(others: Clicks, short: Run, size: int) -> BMCDPredictor:
-            tried = sample_posterior(others, n_clusters, short, max_users=size, **model)
-            refuse_interrupted(tried.stopped)
-            return BMCDPredictor(others, tried)
+        def draw(some: Clicks, how: Run, size: int | None, _is_trial: bool) -> Draws:
+            return sample_posterior(some, n_clusters, how, max_users=size, **model)
 
-        sample = sample_of(clicks, max_users, run, trial)
-        size = None if sample is None else sample.max_users
-        drawn = sample_posterior(clicks, n_clusters, run, max_users=size, **model)
-        self._learn(clicks, drawn, choice, sample)
+        drawn, sample = draws_and_sample(clicks, max_users, run, BMCDPredictor, draw)
+        self._learn(Fit(clicks, drawn, choice, sample, {}))
         warn_about_fit(self.verdict_, drawn, choice.edge_in_words if choice else "")
         return self
 
-    def _learn(
-        self, clicks: Clicks, draws: Draws, choice: ClusterChoice | None, sample: UserSample | None = None
-    ) -> None:
-        self.clicks_, self.draws_, self.choice_, self.sample_ = clicks, draws, choice, sample
-        self.n_clusters_ = draws.problem.n_clusters
-        self._answers = BMCDPredictor(clicks, draws)
+    def _learn(self, fit: Fit) -> None:
+        self.clicks_, self.draws_, self.choice_, self.sample_, names = fit
+        self.n_clusters_ = self.draws_.problem.n_clusters
+        self._answers = BMCDPredictor(self.clicks_, self.draws_)
+        self._answers.cluster_names = dict(names)
 
     def explain(
         self,
@@ -279,13 +258,10 @@ class BMCD(ProbabilityModel):
 
     def packed(self, *, clicks: bool = True) -> Packed:
         """Return header and arrays of the file that `save` writes."""
-        draws, with_users = self.check_fitted().draws_, clicks and self.clicks_.n_users > 0
-        names = ("n_clusters", "alpha_update", "ranks_move")
-        options = {name: getattr(self, name) for name in names}
-        header, arrays = pack_mixture(draws, self.clicks_, options, with_users)
-        choice, more = pack_cluster_choice(self.choice_, self.clicks_, with_users)
-        header = with_cluster_names({**header, **choice}, self._answers.cluster_names)
-        return with_user_sample(header, self.sample_, with_users), arrays | more
+        draws, names = self.check_fitted().draws_, self._answers.cluster_names
+        options = {name: getattr(self, name) for name in ("n_clusters", "alpha_update", "ranks_move")}
+        fit = Fit(self.clicks_, draws, self.choice_, self.sample_, names)
+        return pack_mixture(fit, options, clicks and self.clicks_.n_users > 0)
 
     def with_choice(self) -> BMCD:
         """Return a model that is not fitted, with the number of clusters that "auto" has chosen."""
@@ -296,8 +272,7 @@ class BMCD(ProbabilityModel):
     @classmethod
     def restored(cls, header: Mapping[str, Any], arrays: Mapping[str, Any]) -> BMCD:
         """Return the model that `save` wrote as this header and these arrays; see `bmcd.load`."""
-        parameters, clicks, draws = unpack_mixture(header, arrays)
-        model, choice = cls(**parameters), read_cluster_choice(header, arrays, clicks)
-        model._learn(clicks, draws, choice, read_user_sample(header))
-        model._answers.cluster_names = read_cluster_names(header, draws.problem.n_clusters)
+        parameters, fit = unpack_mixture(header, arrays)
+        model = cls(**parameters)
+        model._learn(fit)
         return model

@@ -9,9 +9,9 @@ held-out click by less than the standard error of that gain.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,11 +19,9 @@ from numpy.typing import NDArray
 from bmcd.clicks import splitting
 from bmcd.clicks.log import Clicks
 from bmcd.errors import ConvergenceWarning, FitWarning, InputError, Interrupted, Message, Option
-from bmcd.files import json_ready
 from bmcd.inference.diagnostics import Verdict
 from bmcd.inference.draws import ChainDraws, Previous, match_items
 from bmcd.inference.run import LEAST_CLICKS, Run, check_max_users, users_of_chain
-from bmcd.models.persistence import is_too_few, read_whole_number
 from bmcd.models.predictor import Options, Predictor
 from bmcd.progress import counting
 from bmcd.utils import Floats, shown
@@ -125,20 +123,33 @@ def choose_max_users(clicks: Clicks, run: Run, draw: Callable[[Clicks, Run, int]
             if size == others.n_users or (before.size and not gain.mean() >= error):
                 break
             size, before = min(2 * size, others.n_users), scored
-    return UserSample(size if size < others.n_users else clicks.n_users, clicks.n_users, _frame(rows))
+    return UserSample(size if size < others.n_users else clicks.n_users, clicks.n_users, sample_table(rows))
 
 
-def sample_of(clicks: Clicks, max_users: Any, run: Run, draw: Callable[[Clicks, Run, int], Predictor]) -> Any:
-    """Return the `UserSample` of a fit, or None if every chain is given all users and that was not found out."""
+def draws_and_sample(
+    clicks: Clicks,
+    max_users: int | Literal["auto"] | None,
+    run: Run,
+    predictor: Callable[[Clicks, Any], Predictor],
+    draw: Callable[[Clicks, Run, int | None, bool], Any],
+) -> tuple[Any, UserSample | None]:
+    """Return the draws of a fit, and the `UserSample` if chains see samples of the users or that was tried.
+
+    ``draw`` is given clicks, a run, the number of users of a chain, and whether this is only a trial.
+    """
+
+    def trial(others: Clicks, short: Run, size: int) -> Predictor:
+        tried = draw(others, short, size, True)
+        if tried.stopped == "interrupted":
+            raise Interrupted("stopped by Ctrl-C while the number of users for each chain was chosen.")
+        return predictor(others, tried)
+
     if max_users == "auto":
-        return choose_max_users(clicks, run, draw)
-    size = check_max_users(max_users, clicks.n_users)
-    return None if size is None else given_sample(size, clicks.n_users)
-
-
-def given_sample(max_users: int, n_users: int) -> UserSample:
-    """Return samples whose size was asked for."""
-    return UserSample(max_users, n_users, _frame([]))
+        sample: UserSample | None = choose_max_users(clicks, run, trial)
+    else:
+        size = check_max_users(max_users, clicks.n_users)
+        sample = None if size is None else UserSample(size, clicks.n_users, sample_table([]))
+    return draw(clicks, run, None if sample is None else sample.max_users, False), sample
 
 
 def some_users(clicks: Clicks, max_users: Any, seed: int) -> Clicks:
@@ -149,34 +160,8 @@ def some_users(clicks: Clicks, max_users: Any, seed: int) -> Clicks:
     return clicks.of_users(users_of_chain(seed, 0, clicks.n_users, most))
 
 
-def refuse_interrupted(stopped: str) -> None:
-    """Raise `Interrupted` if a trial was stopped by Ctrl-C."""
-    if stopped == "interrupted":
-        raise Interrupted("stopped by Ctrl-C while the number of users for each chain was chosen.")
-
-
-def with_user_sample(header: dict[str, Any], sample: UserSample | None, with_users: bool) -> dict[str, Any]:
-    """Return the header of a file with what is known of the samples of users."""
-    if sample is None or (not with_users and is_too_few(int(SHARE * sample.n_users))):  # judged by few users
-        return {**header, "user_sample": None}
-    table = json_ready(sample.table.to_dict("list"))
-    return {**header, "user_sample": {"max_users": sample.max_users, "n_users": sample.n_users, "table": table}}
-
-
-def read_user_sample(header: Mapping[str, Any]) -> UserSample | None:
-    """Return what `with_user_sample` wrote, or raise ValueError, KeyError or TypeError."""
-    if (facts := header["user_sample"]) is None:
-        return None
-    max_users, n_users = (read_whole_number(facts[name], name) for name in ("max_users", "n_users"))
-    table = {name: facts["table"][name] for name in COLUMNS}
-    for name, values in table.items():
-        if not all(value is None or type(value) in (int, float) for value in values):
-            raise ValueError(f"{name} of the samples of users must be numbers, not {shown(values)}")
-    rows = [dict(zip(COLUMNS, row, strict=True)) for row in zip(*table.values(), strict=True)]
-    return UserSample(max_users, n_users, _frame(rows))
-
-
-def _frame(rows: list[dict[str, Any]]) -> pd.DataFrame:
+def sample_table(rows: list[dict[str, Any]]) -> pd.DataFrame:
+    """Return the sizes that were tried as `UserSample.table`."""
     import pandas as pd
 
     columns = {name: np.array([row[name] for row in rows], np.float64) for name in COLUMNS}

@@ -16,28 +16,12 @@ from bmcd.inference.run import Run
 from bmcd.inference.tastes.draws import TasteDraws, diagnostics_table, read_priors, sample_tastes
 from bmcd.inference.tastes.priors import TastePriors
 from bmcd.models.base import ProbabilityModel
-from bmcd.models.choose import FEWEST_TASTES, MOST_TASTES, TasteChoice, choose_tastes
+from bmcd.models.choose import FEWEST_TASTES, MOST_TASTES, choose_tastes
 from bmcd.models.estimator import clone
 from bmcd.models.persistence import Packed
 from bmcd.models.predictor import Options
-from bmcd.models.shared_fit import (
-    UserSample,
-    earlier_fit,
-    read_user_sample,
-    refuse_interrupted,
-    sample_of,
-    some_users,
-    warn_about_fit,
-    with_user_sample,
-)
-from bmcd.models.stored_draws import (
-    pack_taste_choice,
-    pack_tastes,
-    read_cluster_names,
-    read_taste_choice,
-    unpack_tastes,
-    with_cluster_names,
-)
+from bmcd.models.shared_fit import draws_and_sample, earlier_fit, some_users, warn_about_fit
+from bmcd.models.stored_draws import Fit, pack_tastes, unpack_tastes
 from bmcd.models.taste_predictor import TasteExplanation, TastePredictor
 from bmcd.models.top_k import check_horizon, check_k
 from bmcd.progress import tell
@@ -166,15 +150,12 @@ class Tastes(ProbabilityModel):
             tell(progress, choice.reason)
         model |= {"priors": priors, "previous": previous}
 
-        def trial(others: Clicks, short: Run, size: int) -> TastePredictor:
-            tried = sample_tastes(others, n_tastes, short, aside=False, max_users=size, **model)
-            refuse_interrupted(tried.stopped)
-            return TastePredictor(others, tried)
+        def draw(some: Clicks, how: Run, size: int | None, is_trial: bool) -> TasteDraws:
+            aside = set_aside and not is_trial
+            return sample_tastes(some, n_tastes, how, aside=aside, max_users=size, **model)
 
-        sample = sample_of(clicks, max_users, run, trial)
-        size = None if sample is None else sample.max_users
-        drawn = sample_tastes(clicks, n_tastes, run, aside=set_aside, max_users=size, **model)
-        self._learn(clicks, drawn, choice, sample)
+        drawn, sample = draws_and_sample(clicks, max_users, run, TastePredictor, draw)
+        self._learn(Fit(clicks, drawn, choice, sample, {}))
         at_the_edge = choice is not None and choice.n_tastes in (
             FEWEST_TASTES,
             max(FEWEST_TASTES, min(MOST_TASTES, clicks.n_items)),
@@ -186,12 +167,11 @@ class Tastes(ProbabilityModel):
         )
         return self
 
-    def _learn(
-        self, clicks: Clicks, draws: TasteDraws, choice: TasteChoice | None, sample: UserSample | None = None
-    ) -> None:
-        self.clicks_, self.draws_, self.choice_, self.sample_ = clicks, draws, choice, sample
-        self.n_tastes_ = self.n_clusters_ = draws.n_tastes
-        self._answers = TastePredictor(clicks, draws)
+    def _learn(self, fit: Fit) -> None:
+        self.clicks_, self.draws_, self.choice_, self.sample_, names = fit
+        self.n_tastes_ = self.n_clusters_ = self.draws_.n_tastes
+        self._answers = TastePredictor(self.clicks_, self.draws_)
+        self._answers.cluster_names = dict(names)
 
     def explain(
         self,
@@ -244,10 +224,9 @@ class Tastes(ProbabilityModel):
 
     def packed(self, *, clicks: bool = True) -> Packed:
         """Return header and arrays of the file that `save` writes."""
-        draws, with_users = self.check_fitted().draws_, clicks and self.clicks_.n_users > 0
-        header, arrays = pack_tastes(draws, self.clicks_, self.n_tastes, with_users)
-        header = with_cluster_names({**header, **pack_taste_choice(self.choice_)}, self._answers.cluster_names)
-        return with_user_sample(header, self.sample_, with_users), arrays
+        draws, names = self.check_fitted().draws_, self._answers.cluster_names
+        fit = Fit(self.clicks_, draws, self.choice_, self.sample_, names)
+        return pack_tastes(fit, self.n_tastes, clicks and self.clicks_.n_users > 0)
 
     def with_choice(self) -> Tastes:
         """Return a model that is not fitted, with the tastes and the concentration that "auto" has chosen."""
@@ -259,8 +238,7 @@ class Tastes(ProbabilityModel):
     @classmethod
     def restored(cls, header: Mapping[str, Any], arrays: Mapping[str, Any]) -> Tastes:
         """Return the model that `save` wrote as this header and these arrays; see `bmcd.load`."""
-        parameters, clicks, draws = unpack_tastes(header, arrays)
+        parameters, fit = unpack_tastes(header, arrays)
         model = cls(**parameters)
-        model._learn(clicks, draws, read_taste_choice(header), read_user_sample(header))
-        model._answers.cluster_names = read_cluster_names(header, draws.n_tastes)
+        model._learn(fit)
         return model
