@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 
 import bmcd
-from bmcd.inference.arrivals import race_corrected, race_integral
+from bmcd.inference.arrivals import ROUNDS, race_corrected, race_integral
 from bmcd.inference.run import Run
 from bmcd.inference.tastes.draws import sample_tastes
-from bmcd.inference.tastes.fold_in import ROUNDS
 from bmcd.models.taste_predictor import PreparedTasteDraws
 
 
@@ -22,7 +21,7 @@ def draws(clicks):
 
 
 def slow_rates(items, q, a, b):
-    """The rates of all items by the formulas of fold_in.py, one line each."""
+    """The rates of all items by the formulas of arrivals.py, one line each."""
     shares = q[items] / q[items].sum(axis=1, keepdims=True)
     for _ in range(ROUNDS):
         for j, item in enumerate(items):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,16 +16,6 @@ from bmcd.inference.run import Plan
 
 # Some numbers to keep of every draw. Probes and tallies run in the threads of the chains.
 Probe = Callable[[Any], NDArray[np.float64]]
-
-
-class Tally(Protocol):
-    """Something summed over the kept draws of a chain, such as `RankCounts`; latent rankings are not kept."""
-
-    def zeros(self) -> NDArray[Any]:
-        """Return the sum over no draws."""
-
-    def add(self, total: NDArray[Any], state: Any) -> None:
-        """Add one draw to ``total``, in place."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +48,7 @@ class Recording:
     schema: Schema = MIXTURE
     probe: Probe | None = None
     """Gives some numbers to keep of every draw, such as the probabilities of a sample of users and items."""
-    tally: Tally | None = None
+    tally: RankCounts | None = None
     """Sums over the draws, such as `RankCounts`."""
 
 

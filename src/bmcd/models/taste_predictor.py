@@ -26,11 +26,10 @@ from scipy import sparse
 
 from bmcd.clicks.log import Clicks
 from bmcd.errors import InputError, Message, Option
-from bmcd.inference.arrivals import race_corrected
+from bmcd.inference.arrivals import arrival_rates_by_taste, expected_visits, race_corrected
 from bmcd.inference.diagnostics import MIN_DRAWS, State, Verdict
 from bmcd.inference.draws import MaxDraws, draws_per_chain
 from bmcd.inference.tastes.draws import TasteDraws
-from bmcd.inference.tastes.fold_in import arrival_rates_by_taste, expected_visits
 from bmcd.mallows.latent.scan import REORDER
 from bmcd.models.clusters import ClusterSummaries, Groups, summarise_groups
 from bmcd.models.predictor import SHOWN, ExplainedProbability, Options, Predictions, Predictor

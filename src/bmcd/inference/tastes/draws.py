@@ -15,13 +15,13 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from bmcd.clicks.log import Clicks
+from bmcd.inference.arrivals import log_probabilities
 from bmcd.inference.diagnostics import judge_quantity
 from bmcd.inference.draws import ChainDraws, FitSpec, Previous, Schema, check_not_negative
 from bmcd.inference.loop import run_chains
 from bmcd.inference.mixture import check_priors
 from bmcd.inference.record import Probe, Recording
 from bmcd.inference.run import LEAST_CLICKS, Run, check_max_users, users_of_chain
-from bmcd.inference.tastes.fold_in import log_probabilities
 from bmcd.inference.tastes.priors import GammaPrior, TastePriors
 from bmcd.inference.tastes.rank_laws import RankLaws, rank_laws
 from bmcd.inference.tastes.sampler import TasteSampler, first_items_of
