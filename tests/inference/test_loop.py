@@ -122,7 +122,7 @@ def test_a_resumed_run_ends_as_one_that_was_never_stopped(whole, tmp_path, at_sw
     if n_threads == 1:  # with two, how far the other one is then is not known
         assert (draws is None) == (at_sweep < 14)
     if draws is None:
-        assert f"the checkpoint {path} has it all" in said
+        assert f"the checkpoint {path} has all results" in said
         assert "before the first draw of every chain" in said
     else:
         assert draws.stopped == "interrupted" or at_sweep == 71
@@ -242,7 +242,7 @@ def test_more_warm_up_than_time(tmp_path, checkpoint, whole):
     if path is None:
         assert "Give max_time more" in text
     else:
-        assert f"the checkpoint {path} has it all" in text
+        assert f"the checkpoint {path} has all results" in text
         assert toy.same(whole, toy.run(checkpoint=path))
 
 
@@ -443,12 +443,12 @@ def test_a_disk_that_fills_up_costs_no_draw(whole, tmp_path, monkeypatch):
         write(path, *rest, **named)
 
     monkeypatch.setattr(checkpoint_module, "write_checkpoint", full)
-    with pytest.warns(StoreWarning, match="No space left on device. The run goes on without"):
+    with pytest.warns(StoreWarning, match="No space left on device. The run continues without it"):
         draws = toy.run(checkpoint=tmp_path / "run.ckpt", checkpoint_every=0)
     assert toy.same(whole, draws)
     with pytest.warns(StoreWarning), pytest.raises(TimeBudgetError) as caught:
         toy.run(toy.Toy(pause=0.02), checkpoint=tmp_path / "run.ckpt", max_time=0.1, n_threads=1)
-    assert "has it all" not in str(caught.value)
+    assert "has all results" not in str(caught.value)
     monkeypatch.undo()
     assert toy.same(whole, toy.run(checkpoint=tmp_path / "run.ckpt"))
 

@@ -133,7 +133,9 @@ def test_the_number_of_tastes_is_chosen_on_a_sample_too(clicks):
 def test_the_verdict_judges_every_chain_by_itself(clicks):
     with pytest.warns(ConvergenceWarning):
         fitted = bmcd.BMCD(2).fit(clicks, draws=6, warmup=2, chains=3, max_users=60)
-    assert "Every chain has its own sample of users and is judged by itself: this is chain" in fitted.verdict_.text
+    assert (
+        "Every chain has its own sample of users and is assessed by itself: this is chain" in fitted.verdict_.text
+    )
     assert "Run at least 2 chains" not in " ".join(fitted.verdict_.advice)
 
 

@@ -141,7 +141,7 @@ def _at(draws: AnyDraws, chosen: NDArray[np.int64]) -> AnyDraws:
 
 
 def _renumbered(tree: Any, dim: str, number: int) -> Any:
-    """Return the tree with clusters numbered from 1, as people see them."""
+    """Return the tree with clusters numbered from 1, as in `clusters_`."""
     for name, group in tree.children.items():
         if dim in group.dims:
             tree[name] = group.to_dataset().assign_coords({dim: np.arange(1, number + 1)})
@@ -196,7 +196,8 @@ def _matched_tastes(draws: TasteDraws, order: NDArray[np.int64]) -> list[NDArray
     """Return the tastes of each chain in the order of those of the best chain that they are matched with.
 
     Each match has the largest sum of cosines between the probabilities of the items, at the last draw. Tastes that
-    only one chain has are matched with what is left, so that single tastes agree only where `clusters_` says so.
+    only one chain has are matched with the remaining ones, so that single tastes agree only where the agreement in
+    `clusters_` is high.
     """
     last, matched = draws.n_draws - 1, []
     best = draws.first_items(draws.best_chain, last)[:, order]
@@ -209,7 +210,7 @@ def _matched_tastes(draws: TasteDraws, order: NDArray[np.int64]) -> list[NDArray
 
 
 def _new_people(draws: TasteDraws, n_users: int) -> NDArray[np.int64]:
-    """Return the clicks of as many new people on each item, [chain, draw, item]; their rates are from the prior."""
+    """Return the clicks of as many new users on each item, [chain, draw, item]; their rates are from the prior."""
     rng = np.random.default_rng(np.random.SeedSequence(draws.seed, spawn_key=(9,)))
     counts = np.empty((draws.n_chains, draws.n_draws, draws.problem.n_items), np.int64)
     for place in np.ndindex(counts.shape[:2]):
@@ -228,5 +229,7 @@ def _for_this_arviz(tree: Any) -> Any:
     if not before_one:
         return tree
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", FutureWarning)  # says that version 1 will differ, which this is about
+        warnings.simplefilter(
+            "ignore", FutureWarning
+        )  # it announces the change in version 1, which is handled here
         return import_optional("arviz", needed_by="to_arviz", extra="arviz").InferenceData.from_datatree(tree)

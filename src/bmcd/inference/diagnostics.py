@@ -1,4 +1,4 @@
-"""Have the chains converged? R-hat, effective sample sizes and standard errors, and the verdict on them in words.
+"""Whether the chains have converged: R-hat, effective sample sizes, standard errors, and the verdict in words.
 
 The quantities do not depend on the names of the clusters; `chain_statistics` computes their statistics.
 """
@@ -52,7 +52,9 @@ class Row(NamedTuple):
 
 
 def quantities(draws: Draws, clicks: Clicks | None = None) -> dict[str, Values]:
-    """What is judged, each [chain, draw]: clusters are sorted by alpha or by size, so that names cannot matter.
+    """Return the quantities whose convergence is assessed, each [chain, draw].
+
+    Clusters are sorted by alpha or by size, so that their numbers do not matter.
 
     ``clicks`` are those that were fitted, for the names of users and items.
     """
@@ -101,7 +103,7 @@ def rhat(values: Values) -> float:
     if len(values) == 1:
         half = values.shape[1] // 2
         if half < MIN_DRAWS:
-            return 1.0  # too short to say anything; the effective sample size will
+            return 1.0  # too short; the effective sample size will show it
         values = np.concatenate([values[:, :half], values[:, -half:]])
     if (values == values.flat[0]).all():
         return 1.0
@@ -120,7 +122,7 @@ def _need_draws(draws: Draws) -> None:
 
 MAX_RHAT = 1.05
 MIN_ESS = 100.0  # a posterior mean is then known to a tenth of its standard deviation
-# R-hat has no scale: a probability on which no two halves of chains differ by this much counts as settled.
+# R-hat has no scale: a probability on which no two halves of chains differ by this much counts as converged.
 MATTERS = 0.01
 
 
@@ -139,12 +141,12 @@ class Verdict:
     """Converged or not, in words, and what to do about it."""
 
     state: State
-    """Too short: the chains agree so far, but there are too few draws to say more. Stopped: the run ended early and
+    """Too short: the chains agree so far, but there are too few draws to be sure. Stopped: the run ended early and
     what there is has not converged."""
     text: str
     advice: tuple[str, ...] = ()
     stuck_chains: tuple[int, ...] = ()
-    """Chains that stand still: nothing of such a run can be used."""
+    """Chains that stopped changing: nothing of such a run can be used."""
 
     @property
     def converged(self) -> bool:
@@ -169,9 +171,9 @@ def table(draws: Draws, clicks: Clicks | None = None) -> pd.DataFrame:
 def verdict(
     draws: Draws, clicks: Clicks | None = None, *, max_rhat: float = MAX_RHAT, min_ess: float = MIN_ESS
 ) -> Verdict:
-    """Judge the draws: R-hat of every quantity at most `max_rhat`, and `min_ess` effective draws, bulk and tail.
+    """Assess convergence: R-hat of every quantity at most `max_rhat`, and `min_ess` effective draws, bulk and tail.
 
-    Probabilities that differ by less than `MATTERS`, between chains and between their halves, count as settled.
+    Probabilities that differ by less than `MATTERS`, between chains and between their halves, count as converged.
     ``clicks`` are those that were fitted, for the names of users and items.
     """
     apart = "max_users" in draws.problem.options and draws.n_chains > 1
@@ -186,8 +188,8 @@ def _judge(draws: Draws, clicks: Clicks | None, max_rhat: float, min_ess: float)
     if draws.n_draws < MIN_DRAWS:
         return Verdict(
             "too short",
-            f"Cannot be judged: {draws.n_draws} draws of each chain are too few; {MIN_DRAWS} are the least, "
-            f"and {MIN_ESS:g} in all are wanted.",
+            f"Convergence cannot be assessed: {draws.n_draws} draws of each chain are too few; {MIN_DRAWS} are the "
+            f"least, and {MIN_ESS:g} in all are wanted.",
             (Message("Ask for more draws, such as ", Option("draws", _enough(draws, min_ess)), "."),),
         )
     if stuck := _stuck_chains(draws):
@@ -229,13 +231,13 @@ def _judge(draws: Draws, clicks: Clicks | None, max_rhat: float, min_ess: float)
 
 
 def _judge_apart(draws: Draws, clicks: Clicks | None, max_rhat: float, min_ess: float) -> Verdict:
-    """Judge every chain by itself, as each has users of its own, and return the worst verdict."""
+    """Assess every chain by itself, as each has its own users, and return the worst verdict."""
     verdicts = [
         _judge(draws.of_chain(chain), clicks, max_rhat, min_ess / draws.n_chains) for chain in range(draws.n_chains)
     ]
     order: tuple[State, ...] = ("not converged", "stopped", "too short", "converged")
     chain = min(range(draws.n_chains), key=lambda c: order.index(verdicts[c].state))
-    said = f"Every chain has its own sample of users and is judged by itself: this is chain {chain}."
+    said = f"Every chain has its own sample of users and is assessed by itself: this is chain {chain}."
     worst = verdicts[chain]
     stuck = tuple(c for c, verdict in enumerate(verdicts) if verdict.stuck_chains)
     return replace(worst, text=f"{worst.text} {said}", stuck_chains=stuck)
@@ -265,7 +267,7 @@ def _advice(draws: Draws, worst: Row, values: Values, max_rhat: float) -> tuple[
     return (
         Message(f"{said}. Give more warm-up, ", longer, "."),
         Message(
-            "If they go on to disagree, the posterior has several modes: run more chains from different starts (",
+            "If they still disagree, the posterior has several modes: run more chains from different starts (",
             Option("chains", 2 * len(values)),
             "), and average over them.",
         ),
@@ -291,7 +293,7 @@ def _told_apart(means: NDArray[np.float64]) -> list[str]:
 
 
 def _stuck_chains(draws: Draws) -> dict[int, str]:
-    """Chains whose log joint, which no honest sweep leaves as it was, stands still; with how that shows."""
+    """Return the chains whose log joint stopped changing, with a description."""
     found = {}
     for chain, values in enumerate(draws.log_joint):
         moves = np.flatnonzero(np.diff(values))

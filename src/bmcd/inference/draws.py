@@ -39,7 +39,7 @@ class FitSpec:
 
     @property
     def n_users_of_chain(self) -> int:
-        """How many users a chain sees: all of them, or as many as the option max_users says."""
+        """How many users a chain sees: all of them, or at most the option max_users."""
         return min(self.n_users, int(self.options.get("max_users", self.n_users)))
 
     @property
@@ -71,7 +71,7 @@ class Schema:
     draws_type: Callable[..., Any]
     """A dataclass of `ChainDraws` with one field for every trace."""
     traces: Mapping[str, Field]
-    """What is kept of every draw: fields of the state, or of what a sweep tells about itself."""
+    """What is kept of every draw: fields of the state, or of the info that a sweep returns."""
     shares: tuple[str, ...]
     """Those traces that are means over all sweeps since the draw before, such as shares of accepted proposals."""
     check: Callable[[Any, FitSpec], None]
@@ -117,7 +117,7 @@ class ChainDraws:
     version: str
     stopped: Stopped = "finished"
     note: str = ""  # in words, if it did not go to the end
-    resume: str = ""  # in words, how to go on from a checkpoint
+    resume: str = ""  # in words, how to resume from a checkpoint
     caveat: str = ""  # in words, if the draws are of an approximation to the model
 
     @property
@@ -263,7 +263,7 @@ def match_clusters(draws: Draws) -> ClusterMatching:
     """Match clusters by their consensus rankings, first the draws of each chain, then the chains.
 
     Each match has the smallest sum of footrule distances. The draws of a chain are matched to its mean ranks, which
-    are then computed anew; the mean ranks of a chain are matched to those of the chain with the highest log joint.
+    are then computed again; the mean ranks of a chain are matched to those of the chain with the highest log joint.
     """
     rho = draws.rho.astype(np.float64)
     n_chains, n_draws, n_clusters, n_items = rho.shape

@@ -1,6 +1,6 @@
 """The loop around the sweep: chains, threads, checkpoints, progress, time budget, Ctrl-C.
 
-`sweeps` is one chain; everything else here is somebody's `for` over it. A sweep depends on the state of its chain
+`sweeps` is one chain; everything else here loops over it. A sweep depends on the state of its chain
 and on its number, nothing else, so neither the number of threads, nor a stop and a resume, nor how many sweeps are
 done in one call changes a draw.
 
@@ -36,7 +36,7 @@ WORK_OF_SWEEPS = 10
 
 
 class Progress(Protocol):
-    """What is told how a run goes."""
+    """An object that is given the progress of a run."""
 
     def update(self, records: Sequence[ChainRecord], seconds_left: float | None) -> None:
         """Show how far the chains are; the time budget, if any, ends in ``seconds_left``."""
@@ -44,9 +44,9 @@ class Progress(Protocol):
 
 @contextmanager
 def open_progress(progress: bool | Progress | None, records: Sequence[ChainRecord]) -> Iterator[Progress]:
-    """Show progress where `bmcd.progress` says.
+    """Show progress where `bmcd.progress` shows it.
 
-    Anything that has the method `update` is told as it is: a run may be one of several under one bar.
+    An object with the method `update` is given the progress instead: a run may be one of several under one bar.
     """
     if progress is not None and not isinstance(progress, bool):
         yield progress
@@ -59,7 +59,7 @@ def open_progress(progress: bool | Progress | None, records: Sequence[ChainRecor
 
 @contextmanager
 def open_candidate_progress(progress: bool | None, candidates: Sequence[int]) -> Iterator[CandidateProgress]:
-    """Show one bar over numbers of clusters, to be told of each before its turn and to be given to its fit."""
+    """Show one bar over numbers of clusters, to be notified before each and passed to its fit."""
     with open_display(progress) as display:
         line = CandidateProgress(display, candidates)
         yield line
@@ -74,7 +74,7 @@ class CandidateProgress:
         self.began, self.last_shown = time.monotonic(), -np.inf
 
     def start(self, c: int) -> None:
-        """Say that it is the turn of ``c`` clusters, which may be one more than was known at first."""
+        """Start with ``c`` clusters, which may be one more than was known at first."""
         if c not in self.candidates:
             self.candidates.append(c)
         self.position = self.candidates.index(c)
@@ -86,12 +86,12 @@ class CandidateProgress:
             self._show(sweeps_done(records) / sum(record.plan.n_sweeps for record in records))
 
     def finish(self) -> None:
-        """Say that all are done."""
+        """Show that all are done."""
         total = self._work(len(self.candidates))
         self.display.show("scored", total, total, f"{len(self.candidates)} candidates")
 
     def _work(self, number: int) -> int:
-        """Return the work of the first so many candidates.
+        """Return the work of the first ``number`` candidates.
 
         Sweeps take about the same time whatever the number of clusters; starts and scores are linear in it.
         """
@@ -149,9 +149,9 @@ def describe(n_done: int, total: int, rate: float, seconds_left: float | None) -
     return " · ".join(parts)
 
 
-# A thread goes on with a chain for this long before it takes up the one that is furthest behind.
+# A thread continues with a chain for this long before it takes up the one that is furthest behind.
 SECONDS_PER_TURN = 0.2
-# Several sweeps in one call grow in number while they take less than this, so that nobody waits for Ctrl-C.
+# Several sweeps in one call grow in number while they take less than this, so that Ctrl-C takes effect soon.
 SECONDS_PER_STRETCH = 0.05
 
 
@@ -232,7 +232,9 @@ def _result(records: list[ChainRecord], run: Run, stopped: Stopped, rate: float,
     plan, kept = records[0].plan, [record.n_kept for record in records]
     why = "stopped by Ctrl-C" if stopped == "interrupted" else f"stopped by the time budget of {run.max_time:g} s"
     is_kept = file is not None and file.up_to_date
-    resume = f"To go on, run the same again: the checkpoint {file.path} has it all." if file and is_kept else ""
+    resume = (
+        f"To resume, run the same again: the checkpoint {file.path} has all results." if file and is_kept else ""
+    )
     if min(kept) == 0:
         behind = min(records, key=lambda record: record.next_sweep)
         needed = sum(max(0, plan.warmup + plan.thin - record.next_sweep) for record in records)
@@ -243,7 +245,7 @@ def _result(records: list[ChainRecord], run: Run, stopped: Stopped, rate: float,
         )
         if stopped == "interrupted":
             raise Interrupted(text, resume)
-        advice = Message("Give ", Option("max_time"), " more, or less warm-up; a checkpoint keeps it all.")
+        advice = Message("Give ", Option("max_time"), " more, or less warm-up; a checkpoint keeps the results.")
         raise TimeBudgetError(Message(f"{text} ", resume or advice))
     note = f"{why} after {min(kept)} of {plan.draws} draws of each chain."
     if cut := sum(kept) - min(kept) * len(kept):
@@ -332,7 +334,7 @@ class _Chains:
 
 @contextmanager
 def _interrupts(chains: _Chains) -> Iterator[None]:
-    """Let the first Ctrl-C end the run in good order, and the second abort it."""
+    """Let the first Ctrl-C stop the run cleanly, and the second abort it."""
     main = threading.current_thread() is threading.main_thread()
     # Where someone else decides what Ctrl-C does, leave it to them.
     ours = main and signal.getsignal(signal.SIGINT) is signal.default_int_handler

@@ -64,7 +64,7 @@ def sample_posterior(
     previous
         A fit to other clicks, at whose draws the chains start instead; see `bmcd.inference.bmcd.previous`.
     max_users
-        Every chain sees a random sample of so many users, its own; by default all.
+        Maximum number of users per chain; each chain draws its own random sample. By default all.
 
     Examples
     --------

@@ -115,7 +115,7 @@ class ChainRecord:
             first = last
 
     def _mean_shares(self) -> dict[str, NDArray[np.float64]]:
-        """Return the means of the shares since the last kept draw, nan where there were none, and start anew."""
+        """Return the means of the shares since the last kept draw, nan without any, and reset their sums."""
         total, number = self.pending
         means = np.where(number > 0, total / np.maximum(number, 1), np.nan)
         self.pending[:] = 0

@@ -44,7 +44,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class Run:
-    """All that a run is asked to do besides the model: what `fit` was told, in one object.
+    """All settings of a run besides the model: the arguments of `fit`, in one object.
 
     Only `draws`, `warmup`, `chains`, `thin` and `seed` change what is drawn.
 
@@ -63,7 +63,7 @@ class Run:
     n_threads: int | None = None
     """Chains at a time; by default as many as there are cores. It never changes a draw."""
     progress: Any = None
-    """Show a line on standard error: True, False, or None for only at a terminal. Or a `Progress` to tell."""
+    """Show a line on standard error: True, False, or None for only at a terminal. Or a `Progress` to notify."""
     checkpoint: str | Path | None = None
     """A file to resume from if it is there, written every `checkpoint_every` seconds and at the end."""
     checkpoint_every: float = 60.0

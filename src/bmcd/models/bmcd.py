@@ -26,7 +26,7 @@ from bmcd.models.stored_draws import Fit, pack_mixture, unpack_mixture
 from bmcd.models.top_k import check_horizon, check_k
 from bmcd.progress import tell
 
-# k for which other distances than the footrule count, unless `fit` is told otherwise.
+# k for which other distances than the footrule count, unless `fit` is given others.
 COUNTED = (5, 10)
 
 
@@ -41,7 +41,7 @@ class BMCD(ProbabilityModel):
     ----------
     n_clusters
         How many clusters. "auto" tries 2 to 8, then more while the largest is best (up to 64), and takes the one
-        that `choose_n_clusters` recommends; `choice_` says why.
+        that `choose_n_clusters` recommends; `choice_` has the reason.
     distance
         Of the Mallows model: "footrule" (exact, fast), or another of `bmcd.mallows.DISTANCES` with sampler="paper".
     rank_scale
@@ -118,7 +118,7 @@ class BMCD(ProbabilityModel):
         start: BMCD | None = None,
         max_users: int | Literal["auto"] | None = None,
     ) -> BMCD:
-        """Draw from the posterior given the clicks, and return self. What was learned before is forgotten.
+        """Draw from the posterior given the clicks, and return self. Earlier results are discarded.
 
         Parameters
         ----------
@@ -133,7 +133,7 @@ class BMCD(ProbabilityModel):
         n_threads, progress
             Chains at a time (default: as many as cores); a bar (default: if standard error is a terminal).
         checkpoint
-            A file from which the same call goes on if it was stopped, to the same end.
+            Checkpoint file; an interrupted fit resumes from it with identical results.
         max_time
             Seconds after which to stop with what has been drawn. (Choosing the number of clusters does not count.)
         count_k
@@ -142,9 +142,9 @@ class BMCD(ProbabilityModel):
             A model fitted to earlier clicks, at whose draws the chains start: the clusters stay what they were.
             Users and items may be others; new items enter by their clicks. "auto" keeps its number of clusters.
         max_users
-            Give every chain a random sample of so many users, its own, where there are more; "auto" finds out how
-            many are enough, by doubling until held-out clicks gain less than a standard error (`sample_`). All are
-            served from their own clicks all the same. For the footrule.
+            Maximum number of users per chain; each chain draws its own random sample. "auto" finds out how many
+            are enough, by doubling until held-out clicks gain less than a standard error (`sample_`). All users are
+            served from their own clicks. For the footrule.
         """
         run = Run(draws, warmup, chains, thin, seed, n_threads, progress, checkpoint, max_time=max_time)
         clicks = clicks if isinstance(clicks, Clicks) else Clicks.from_frame(clicks)
@@ -180,7 +180,7 @@ class BMCD(ProbabilityModel):
         if max_users is not None and self.distance != "footrule":
             raise InputError(
                 "max_users is for the footrule: other distances count for the users that a chain sees, and for "
-                "nobody else."
+                "no others."
             )
 
         def draw(some: Clicks, how: Run, size: int | None, _is_trial: bool) -> Draws:
@@ -210,7 +210,7 @@ class BMCD(ProbabilityModel):
         """Explain why the probability of an item is what it is: the user's clusters, and what each contributes.
 
         The probability is that of being among the next `horizon` clicks, by default k. ``history`` gives the clicks
-        of someone the model has not seen; ``user`` is then only a name (or None).
+        of a user the model has not seen; ``user`` is then only a name (or None).
 
         >>> import bmcd
         >>> model = bmcd.BMCD(2).fit(bmcd.simulate(n_users=100, seed=1).clicks, draws=10, warmup=10, chains=2)

@@ -138,7 +138,7 @@ def explain(
     )
 
 
-# Draws used, over all chains, unless the caller says otherwise. Given a draw all else is summed out, so few are
+# Draws used, over all chains, by default. Given a draw all else is summed out, so few are
 # enough: on eshop (4 chains, 17 clusters, the ten items recommended to each of 400 users) 20 differ from 100 by
 # 0.0035 on average, where the Monte Carlo error, mostly that between the chains, is 0.0143 with 20 and 0.0138 with
 # 100. Of clicks held out of the training clicks of eshop they hit 0.2 and 0.1 points more (standard error 0.2), of
@@ -155,7 +155,7 @@ KEPT_BYTES = 2**29
 
 
 class PreparedDraws:
-    """Draws of (rho, alpha, tau), made ready to answer for anybody's clicks.
+    """Draws of (rho, alpha, tau), prepared to make predictions from any user's clicks.
 
     A probability is the mean over draws of sum_c P(z = c | clicks) P(item among the next k | clicks, z = c), both
     with the user's latent ranking summed out. Of the draws of every chain an equal number is used, evenly spaced,
@@ -167,7 +167,7 @@ class PreparedDraws:
 
     Clusters that together hold at most ``LEFT_OUT`` of a user in a draw are left out of it.
 
-    The answer for a user depends on nobody else's clicks, and the number of threads changes no digit.
+    The predictions for a user depend on no other user's clicks, and the number of threads changes no digit.
     """
 
     def __init__(self, draws: Draws, max_draws: MaxDraws = "auto") -> None:
@@ -309,7 +309,7 @@ def count_predictions(
     distance, counted = draws.problem.options["distance"], draws.problem.options["count_k"]
     if rows is None:
         raise InputError(
-            f"this model has the distance {distance!r}; only the footrule can serve people it was not fitted to."
+            f"this model has the distance {distance!r}; only the footrule can serve users it was not fitted to."
         )
     if k not in counted or draws.tally is None:
         said = (

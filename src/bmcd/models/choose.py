@@ -101,7 +101,7 @@ def end_of_fall(curve: Mapping[int, float]) -> int:
     """Return the first number of clusters after which the curve hardly falls; the last number if it always falls.
 
     It hardly falls where the next of its `falls` is less than 5 %, or less than a quarter of the largest so far.
-    Distances within clusters go on falling a little, so they have no minimum to look for. Unlike the elbow of a
+    Distances within clusters keep falling a little, so they have no minimum to look for. Unlike the elbow of a
     chord this may be the first number, or the last, and does not depend on the largest number tried.
 
     >>> end_of_fall({2: 560.0, 3: 509.0, 4: 506.0, 5: 501.0, 8: 492.0})
@@ -173,8 +173,8 @@ class ClusterChoice:
     * `step`, `step_se`: the gain over the candidate before, mean over users of the paired differences;
     * `behind`, `behind_se`: how far it is behind the best, likewise;
     * `chain_gap`: largest minus smallest `held_out` of single chains. The standard errors cover the choice of
-      users only; where this is as large as the steps, the chains are too short or too few to tell;
-    * `mwcd`: posterior mean of the within-cluster footrule distance, sum over the training users. It goes on
+      users only; where this is as large as the steps, the chains are too short or too few to decide;
+    * `mwcd`: posterior mean of the within-cluster footrule distance, sum over the training users. It keeps
       falling a little beyond the true number: clusters that share the users of one have larger scales than it;
     * `mwcd_fall`: the share by which it falls from the candidate before, for each doubling of the number;
     * `kmeans`: within-cluster sum of squares of k-means on the binary clicks of all users.
@@ -338,7 +338,7 @@ def _clusters(number: int) -> str:
     return "1 cluster" if number == 1 else f"{number} clusters"
 
 
-# What is tried first unless the caller says otherwise; then twice the largest, on and on, while that is not behind
+# What is tried first by default; then twice the largest, repeatedly, while that is not behind
 # the best, up to MOST_CLUSTERS, and to what leaves LEAST_USERS training users to a cluster.
 CANDIDATES, MOST_CLUSTERS, LEAST_USERS = range(2, 9), 64, 10
 
@@ -369,14 +369,14 @@ def choose_n_clusters(
 
     Two criteria of the paper are reported as well. MWCD, the posterior mean of the within-cluster footrule distance
     (each user counted once, in the user's own cluster), comes from the same fits, on the training users, to save
-    time. The paper takes its minimum (`least_mwcd`); as it goes on falling a little beyond the true number,
+    time. The paper takes its minimum (`least_mwcd`); as it keeps falling a little beyond the true number,
     `by_mwcd` is where it stops falling fast (`cluster_curves.end_of_fall`). The k-means within-cluster sum of
     squares is that of all users; its elbow is the point farthest from the chord.
 
     Parameters
     ----------
     clicks
-        Who clicked what. Users without clicks, or who clicked everything, have log-likelihood 0 and tell nothing.
+        Who clicked what. Users without clicks, or who clicked everything, have log-likelihood 0.
     candidates
         Different whole numbers, from 1 to the number of training users. By default 2 to 8, and then as many more as
         it takes for the best to lie inside: 16, 32 and 64, while the larger is not behind the best by more than a
@@ -497,11 +497,11 @@ def _check_candidates(candidates: Iterable[int]) -> list[int]:
 # Concentrations a x tastes: this one first, with half of FIRST_TASTES; then twice and half as much, while it helps.
 CONCENTRATION, LEAST_CONCENTRATION, MOST_CONCENTRATION = 2.0, 0.25, 32.0
 FIRST_TASTES, FEWEST_TASTES, MOST_TASTES = 40, 5, 320
-# Ahead by more than so many standard errors is clearly ahead.
+# Ahead by more than this number of standard errors is clearly ahead.
 CLEARLY = 2.0
 # Held out: this share of the clicks of users with at least LEAST_CLICKS, of whom two stay.
 HELD_OUT = 0.2
-# A candidate gets this many chains of so many sweeps: all together then take one to two times as long as the fit.
+# A candidate gets this many chains and sweeps: all together then take one to two times as long as the fit.
 CHAINS, WARMUP, DRAWS, THIN = 8, 60, 4, 10
 POWERS = (0.3, 3.0)
 

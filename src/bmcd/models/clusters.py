@@ -1,4 +1,4 @@
-"""What each cluster is like: matched between draws and chains, summarised, and named."""
+"""What each cluster or taste is like: summarised and named."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from bmcd.inference.draws import ClusterMatching, Draws
 from bmcd.markup import short_title, table
 from bmcd.utils import shown
 
-# A word stands for a cluster if it is in this share of the titles that set it apart, and so many times more
+# A word stands for a cluster if it is in this share of the titles that set it apart, and LEAST_LIFT times more
 # frequent there than in all titles.
 LEAST_SHARE, LEAST_LIFT = 0.6, 1.5
 MOST_WORDS, MOST_TITLES = 2, 2
-# Letters of a title in a suggested name, and of a name that people give.
+# Letters of a title in a suggested name, and of a name that users give.
 LONGEST_TITLE, LONGEST_NAME = 30, 200
 _WORD = re.compile(r"[^\W\d_]{3,}")
 
@@ -64,7 +64,7 @@ def _shortened(title: str) -> str:
 
 
 def checked_names(names: object, n_clusters: int) -> dict[int, str]:
-    """Return names by cluster number, or an error that says what is wrong with them.
+    """Return names by cluster number, or an error that describes what is wrong with them.
 
     >>> checked_names({2: " sale "}, 3)
     {2: 'sale'}
@@ -126,7 +126,7 @@ class ClusterSummary:
     kind: Literal["cluster", "taste"] = "cluster"
     """A user belongs to one cluster, and has several tastes: users of a taste are then shares of users added up."""
     name: str | None = None
-    """What people call it; see `name_clusters` of the model."""
+    """The name it was given; see `name_clusters` of the model."""
     suggested_name: str = ""
     """What it could be called, by the titles of the items that set it apart."""
 
@@ -235,12 +235,12 @@ class Groups(NamedTuple):
 def summarise_clusters(draws: Draws, names: ClusterMatching, clicks: Clicks) -> ClusterSummaries:
     """Return what each cluster is like in the draws; ``clicks`` has the ids and titles of the items."""
     # Where a chain sees a sample of the users, they stand for all.
-    everybody = draws.problem.n_users / draws.problem.n_users_of_chain
+    scale_up = draws.problem.n_users / draws.problem.n_users_of_chain
     groups = Groups(
         "cluster",
         names.sort(draws.alpha),
         names.sort(draws.rho),
-        names.sort(draws.label_counts.astype(np.float64)) * everybody,
+        names.sort(draws.label_counts.astype(np.float64)) * scale_up,
         names.sort(draws.tau).mean(axis=(0, 1)),
         names.agreement,
     )

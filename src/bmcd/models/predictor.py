@@ -93,7 +93,7 @@ class Predictor(ABC):
         """Return what each cluster is like, without names."""
 
     def clusters(self) -> ClusterSummaries:
-        """Return what each cluster is like, and what people call it."""
+        """Return what each cluster is like, with its name."""
         return self.summaries().named(self.cluster_names)
 
     def name_clusters(self, names: Mapping[int, str]) -> None:
@@ -111,15 +111,15 @@ class Predictor(ABC):
     ) -> Iterator[tuple[NDArray[np.int64], Predictions]]:
         """Yield predictions for the next k clicks block by block, each with the positions of its users.
 
-        They are for the users in these rows of the fitted clicks, or, if rows is None, for ``people`` never seen.
+        They are for the users in these rows of the fitted clicks, or, if rows is None, for ``people``, new users.
         """
 
     def rows(self, users: Iterable[object] | None) -> NDArray[np.int64]:
         """Return where these users stand in the clicks; all of them without."""
         if users is None:
             return np.arange(self.clicks.n_users)
-        known, hint = self.clicks.users, "For people it was not fitted to, use recommend_for."
-        # Kept: whoever asks for a million users asks for some thousand at a time.
+        known, hint = self.clicks.users, "For users it was not fitted to, use recommend_for."
+        # Kept: a caller with a million users asks for some thousand at a time.
         return positions(users, known, "user", hint, self.once("places", lambda: places_of(known)))
 
     def lists(

@@ -2,8 +2,8 @@
 
 `choose_max_users` sets some users apart, each with one click held out. Chains learn from samples of the others, of
 1,000 users, 2,000, and so on. Those set apart are scored from their other clicks alone, with the probabilities
-averaged over chains, as everybody will be. It stops when twice as many users raise the mean log probability of a
-held-out click by less than the standard error of that gain.
+averaged over chains, as those of all users will be. It stops when twice as many users raise the mean log
+probability of a held-out click by less than the standard error of that gain.
 """
 
 from __future__ import annotations
@@ -54,9 +54,9 @@ def earlier_fit(
 
 # The first size that is tried; then twice as many, and so on.
 FIRST = 1_000
-# Users set apart: so many, but no more than this share of all; those with fewer clicks have none to spare.
+# Users set apart: at most this number and this share of all; those with fewer clicks have none to spare.
 JUDGES, SHARE = 2_000, 0.2
-# A size is tried with this many chains at most, of at most so many sweeps of warm-up, and so many after it.
+# A size is tried with at most this number of chains, of sweeps of warm-up, and of sweeps after it.
 CHAINS, WARMUP, SWEEPS = 4, 100, 40
 # Users with which the number of clusters or tastes is chosen, if max_users is "auto".
 CHOOSING = 20_000
@@ -65,11 +65,11 @@ COLUMNS = ("n_users", "log_probability", "gain", "gain_se")
 
 @dataclass(frozen=True, eq=False)
 class UserSample:
-    """How many users each chain was given, each a random sample of its own; `print` it."""
+    """The number of users of each chain, which draws its own random sample; `print` it."""
 
     max_users: int
     n_users: int
-    """All users; as many as max_users if chains were given everybody."""
+    """All users; as many as max_users if every chain was given all of them."""
     table: pd.DataFrame
     """What was tried to find the size: users, mean log probability of a held-out click, what it gained over the
     size before, and the standard error of the gain. Empty if the size was given."""
@@ -196,16 +196,16 @@ def _log_probabilities(
 
 
 def warn_about_fit(verdict: Verdict, draws: ChainDraws, at_the_edge: str = "") -> None:
-    """Warn of all that was not as it should be, in one warning; ``at_the_edge`` says it of what "auto" chose.
+    """Warn of all that was not as it should be, in one warning; ``at_the_edge`` is about what "auto" chose.
 
     To be called by `fit` itself, so that the warning points to who called that.
     """
     stopped = draws.stopped != "finished"
-    said = [at_the_edge]
+    parts = [at_the_edge]
     if not verdict.converged:
-        said += [verdict.text, *verdict.advice]
+        parts += [verdict.text, *verdict.advice]
     elif stopped:
-        said.append(f"The fit was {draws.note}")
-    said += [draws.resume] if stopped else []
-    if text := " ".join(filter(None, said)):
+        parts.append(f"The fit was {draws.note}")
+    parts += [draws.resume] if stopped else []
+    if text := " ".join(filter(None, parts)):
         warnings.warn(text, FitWarning if verdict.converged else ConvergenceWarning, stacklevel=3)

@@ -93,7 +93,7 @@ class TasteExplanation(ExplainedProbability):
 
 # Batches of draws of a chain, from which Monte Carlo standard errors are taken where there is one chain only.
 BATCHES = 4
-# Draws used, over all chains, unless the caller says otherwise.
+# Draws used, over all chains, by default.
 ENOUGH = 40
 # Users in one block, and numbers in the arrays of a block.
 BLOCK, BLOCK_SIZE = 512, 2**20
@@ -152,7 +152,7 @@ def as_shares(rates, running, law, n_draws):
     total = 0.0
     for i in range(rates.size):
         total += rates[i]
-    scale = 1.0 / total if total > 0.0 else 0.0  # whoever has clicked everything
+    scale = 1.0 / total if total > 0.0 else 0.0  # a user who has clicked everything
     part = scale / n_draws
     for i in range(rates.size):
         running[i] = rates[i] * scale
@@ -189,13 +189,13 @@ def shares_of_users(user_start, user_items, q, a, b, out):
 
 
 class PreparedTasteDraws:
-    """Draws of the tastes, made ready to answer for anybody's clicks.
+    """Draws of the tastes, prepared to make predictions from any user's clicks.
 
     Of the draws of every chain an equal number is used, evenly spaced, about ``max_draws`` in all ("auto": ENOUGH,
     None: all), at least one of each chain. The Monte Carlo standard error is that between the means of the chains,
     which sit in different modes; with one chain it is that between batches of its draws.
 
-    The answer for a user depends on nobody else's clicks, and the number of threads changes no digit.
+    The predictions for a user depend on no other user's clicks, and the number of threads changes no digit.
     """
 
     def __init__(self, draws: TasteDraws, max_draws: MaxDraws) -> None:
@@ -259,15 +259,15 @@ MAX_MCSE = 0.02
 # A gain in the mean log probability of a click that is worth more sweeps, if it is also three standard errors.
 MIN_GAIN = 0.01
 WORDS = {
-    "converged": "Settled",
-    "not converged": "Not settled",
+    "converged": "Converged",
+    "not converged": "Not converged",
     "too short": "Too short",
     "stopped": "Stopped early",
 }
 
 
 def judge_tastes(draws: TasteDraws, predictor: PreparedTasteDraws, clicks: Clicks) -> Verdict:
-    """Return the verdict; a model that was saved without its users is judged by people with one click each."""
+    """Return the verdict; for a model saved without its users, on users with one click each."""
     facts, advice = list[str](), list[str]()
     state: State = "converged"
     if draws.n_draws >= MIN_DRAWS and draws.probe.shape[2]:
@@ -282,17 +282,17 @@ def judge_tastes(draws: TasteDraws, predictor: PreparedTasteDraws, clicks: Click
         if gain > max(MIN_GAIN, 3 * error):
             state = "not converged"
             longer = 2 * (draws.plan.warmup + draws.plan.draws * draws.plan.thin)
-            said = "The chains still learn: give more warm-up, such as "
+            said = "The chains still improve: give more warm-up, such as "
             advice.append(Message(said, Option("warmup", longer), "."))
     elif draws.n_draws < MIN_DRAWS:
         state = "too short"
-        facts.append(f"{draws.n_draws} draws of each chain are too few to see whether they still learn")
+        facts.append(f"{draws.n_draws} draws of each chain are too few to see whether they still improve")
         advice.append(Message("Ask for at least ", Option("draws", 2 * MIN_DRAWS), "."))
     else:
-        facts.append("no clicks set aside tell whether the chains still learn")
+        facts.append("no clicks were set aside to show whether the chains still improve")
     if draws.n_chains > 1:
         probability, mcse = _recommended(predictor, _some_people(clicks))
-        whose = "" if clicks.n_users else " for people with one click"
+        whose = "" if clicks.n_users else " for users with one click"
         facts.append(
             f"a recommended probability{whose}, {probability:.3f} on average, has a standard error of {mcse:.4f} "
             f"between {draws.n_chains} chains (at most {MAX_MCSE:g} is wanted)"
@@ -304,8 +304,8 @@ def judge_tastes(draws: TasteDraws, predictor: PreparedTasteDraws, clicks: Click
             advice.append(Message(said, Option("chains", wanted), "."))
     else:
         state = "too short" if state == "converged" else state
-        facts.append("one chain cannot show what others would say")
-        advice.append("Run several chains: every chain finds tastes of its own, and their average is the answer.")
+        facts.append("one chain cannot show whether others would differ")
+        advice.append("Run several chains: every chain finds different tastes, and their average is used.")
     if draws.stopped != "finished" and state != "converged":
         state = "stopped"
     text = f"{WORDS[state]}: {'; '.join(facts)}."
@@ -315,7 +315,7 @@ def judge_tastes(draws: TasteDraws, predictor: PreparedTasteDraws, clicks: Click
 
 
 def _some_people(clicks: Clicks) -> sparse.csr_array[Any]:
-    """Return the clicks of some users; without users, of people who have clicked one item each."""
+    """Return the clicks of some users; without users, of users who have clicked one item each."""
     people = clicks.matrix if clicks.n_users else sparse.eye_array(clicks.n_items, dtype=np.bool_, format="csr")
     n_people = people.shape[0]
     return people[np.linspace(0, n_people - 1, min(USERS, n_people)).round().astype(np.int64)]

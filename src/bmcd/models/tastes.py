@@ -38,7 +38,7 @@ class Tastes(ProbabilityModel):
     Parameters
     ----------
     n_tastes
-        How many tastes. "auto" chooses tastes and concentration by held-out training clicks; `choice_` says why.
+        How many tastes. "auto" chooses tastes and concentration by held-out clicks; `choice_` has the reason.
     distance
         "footrule", "kendall", "cayley" or "hamming": those whose law of the first item is exact and cheap.
     rank_scale
@@ -46,7 +46,7 @@ class Tastes(ProbabilityModel):
     priors
         `TastePriors()`; what changes the posterior.
     chains
-        How many chains are averaged. Every chain finds tastes of its own, and their average is better than any.
+        How many chains are averaged. Every chain finds different tastes, and their average is better than any.
 
     Attributes
     ----------
@@ -105,7 +105,7 @@ class Tastes(ProbabilityModel):
         start: Tastes | None = None,
         max_users: int | Literal["auto"] | None = None,
     ) -> Tastes:
-        """Draw from the posterior given the clicks, and return self. What was learned before is forgotten.
+        """Draw from the posterior given the clicks, and return self. Earlier results are discarded.
 
         Parameters
         ----------
@@ -119,20 +119,20 @@ class Tastes(ProbabilityModel):
         n_threads, progress
             Chains at a time (default: as many as cores); a bar (default: if standard error is a terminal).
         checkpoint
-            A file from which the same call goes on if it was stopped, to the same end.
+            Checkpoint file; an interrupted fit resumes from it with identical results.
         max_time
             Seconds after which to stop with what has been drawn. (Choosing the number of tastes does not count.)
         set_aside
             Whether the chains do not see one click of each of up to 200 users (of a tenth of them at most), whose
-            log probability says if they still learn. With False they see every click, and `verdict_` can say
-            whether other chains would change the probabilities, but no longer whether longer ones would.
+            log probability shows whether they still improve. With False they see every click, and `verdict_`
+            reports whether other chains would change the probabilities, but no longer whether longer ones would.
         start
             A model fitted to earlier clicks, at whose tastes the chains start: users and items
             may be others; new items enter by their clicks. "auto" keeps its tastes and concentration.
         max_users
-            Give every chain a random sample of so many users, its own, where there are more; "auto" finds out how
-            many are enough, by doubling until held-out clicks gain less than a standard error (`sample_`). All are
-            served from their own clicks all the same.
+            Maximum number of users per chain; each chain draws its own random sample. "auto" finds out how many
+            are enough, by doubling until held-out clicks gain less than a standard error (`sample_`). All users are
+            served from their own clicks.
         """
         n_chains = self.chains if chains is None else chains
         run = Run(draws, warmup, n_chains, thin, seed, n_threads, progress, checkpoint, max_time=max_time)
@@ -186,7 +186,7 @@ class Tastes(ProbabilityModel):
         """Explain why the probability of an item is what it is: the user's tastes, and what each contributes.
 
         The probability is that of being among the next `horizon` clicks, by default k. ``history`` gives the clicks
-        of someone the model has not seen; ``user`` is then only a name (or None).
+        of a user the model has not seen; ``user`` is then only a name (or None).
 
         >>> import bmcd
         >>> model = bmcd.Tastes(3, chains=2).fit(bmcd.simulate(n_users=100, seed=1).clicks, draws=2, warmup=10)
@@ -204,7 +204,7 @@ class Tastes(ProbabilityModel):
     def diagnostics(self) -> Any:
         """Return R-hat, effective sample sizes and Monte Carlo errors of what taste numbers do not change.
 
-        Chains sit in different modes, so R-hat is large for many of them and says little; see `verdict_`.
+        Chains sit in different modes, so R-hat is large for many of them and means little; see `verdict_`.
         """
         return diagnostics_table(self.check_fitted().draws_)
 
@@ -212,7 +212,7 @@ class Tastes(ProbabilityModel):
         """Return the draws as ArviZ takes them: a DataTree, or the InferenceData of ArviZ before version 1.
 
         The tastes of every chain are matched with those in `clusters_` and numbered like them. With ``users`` there
-        are also ``observed_data``, and as ``posterior_predictive`` the clicks_per_item of as many new people.
+        are also ``observed_data``, and as ``posterior_predictive`` the clicks_per_item of as many new users.
         There is no log-likelihood: the rates of a user cannot be summed out in closed form.
 
         Parameters

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from bmcd.simulation import Simulation
 
 
-# What people get: a frame of the library that their clicks came from, pandas if they came from none.
+# A frame of recommendations, of the library that the clicks came from; pandas if they came from none.
 Frame: TypeAlias = "pd.DataFrame | pl.DataFrame | pa.Table"
 
 # Scores closer than this are a tie.
@@ -48,7 +48,7 @@ class Lists(NamedTuple):
 
 
 def check_k(k: int) -> int:
-    """A number of recommendations, or an error that says what is wrong with it."""
+    """Return a number of recommendations, or raise an error that describes what is wrong with it."""
     return check_count("k", k)
 
 
@@ -87,7 +87,7 @@ def best_items(
             group[:, j] = group[:, j - 1] + lower
             if j >= k:
                 settled |= lower | np.isneginf(highest)
-                if settled.all():  # nobody's k-th can be tied with anything from here on
+                if settled.all():  # no user's k-th can be tied with anything from here on
                     n_decided = j
                     break
     order, group = order[:, :n_decided], group[:, :n_decided]
@@ -127,7 +127,7 @@ def recommendation_frame(
     """One row for each recommendation: user, item, title (if items have titles), rank, and the values.
 
     In the ids of the clicks, and in the frame library they came from. With ``at_least``, only rows in which
-    ``column`` is that or more. What lists say about themselves becomes the attributes of a pandas frame
+    ``column`` is that or more. What holds for all lists becomes the attributes of a pandas frame
     (``frame.attrs``) or the metadata of an Arrow table's schema; polars has no place for it.
     """
     import narwhals as nw
@@ -179,7 +179,7 @@ def warn_if_few_are_left(
     of = f"{few.sum():,} of {few.size:,} users (as few as {left.min()})"
     if (left < horizon).any():
         what = "they get all of them, each" if k >= horizon else "each of them is recommended"
-        what = f"{what} with probability 1, which says nothing"
+        what = f"{what} with probability 1, which carries no information"
     else:
         what = "their lists are shorter"
     warnings.warn(

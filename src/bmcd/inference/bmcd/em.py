@@ -45,7 +45,7 @@ def inherit_order(clicked: NDArray[Any], rho: ArrayLike) -> Integers:
     return ranks
 
 
-# Starting value of the paper; also taken where the clicks of a cluster say nothing about alpha.
+# Starting value of the paper; also taken where the clicks of a cluster carry no information about alpha.
 FIRST_ALPHA = 3.0
 # alpha is fitted between these. At alpha = 2 n a swap of neighbours weighs exp(-4): more is as good as certain.
 LEAST_ALPHA, MOST_ALPHA_PER_ITEM = 0.05, 2.0
@@ -74,7 +74,7 @@ def fit_alpha(
     """Scale alpha that maximises the exact footrule likelihood of the clicks, given the consensus rho.
 
     Latent rankings are summed out (`bmcd.mallows.log_likelihood`). alpha is sought between 0.05 and 2 n, or, with
-    ``around``, within a factor 1.5 of that value and less exactly. Where nobody's clicks say anything (nothing
+    ``around``, within a factor 1.5 of that value and less exactly. Where no clicks carry information (nothing
     or everything clicked), it is the paper's starting value 3. ``weights`` are one number for each user.
 
     >>> clicks = np.array([[1, 1, 0, 0, 0], [1, 0, 1, 0, 0]])

@@ -2,7 +2,7 @@
 
 The starting point decides real data. Clusters that start alike fall into each other, and labels are sticky, so
 the default is a warm start: k-means on the clicks, then a few rounds of EM in which the exact likelihood, with the
-latent rankings summed out, judges. The paper's own starts (its section "MCMC set up and initialization" and
+latent rankings summed out, decides. The paper's own starts (its section "MCMC set up and initialization" and
 Algorithm 1 of its supplement) are here as well.
 With an earlier fit, a chain starts at a draw of it; users may be others, and new items are placed by their clicks.
 """
@@ -67,7 +67,7 @@ def mixture_after(
 ) -> Mixture:
     """Return the mixture of a draw of the fit before, for these clicks.
 
-    New items are placed by the clicks of everybody, then, once it is known who belongs where, by those of each
+    New items are placed by the clicks of all users, then, once their clusters are known, by those of each
     cluster.
     """
     draws, place = previous.draws, previous.place(chain)
@@ -118,15 +118,15 @@ def initial_state(
     * latent rankings that inherit the order of the user's rho_c.
 
     K-means sees the rows of the click matrix with item i weighed by 1 / sqrt(its clicks), scaled to length 1: a
-    click on a rare item says more about taste, and the number of clicks nothing. On the bundled data this gives
-    starts of much higher likelihood than the plain binary rows.
+    click on a rare item is more informative about taste, and the number of clicks is not. On the bundled data
+    this gives starts of much higher likelihood than the plain binary rows.
 
     Then ``em_rounds`` rounds of EM: each user's probabilities of belonging to each cluster, from the exact
     likelihood; rho_c by click counts weighed with them; alpha_c and tau_c likewise. A round that does not raise
     the log-likelihood of the mixture is undone and ends it. At the end each user joins the likeliest cluster.
 
     Chains start apart: for the k-means start each takes its centres from its own random half of the users (or
-    10 for each cluster, if that is more) and its own k-means++ seeds, and then assigns everybody. With one cluster
+    10 for each cluster, if that is more) and its own k-means++ seeds, and then assigns all users. With one cluster
     only the breaking of ties differs; ``"random"`` starts further apart.
 
     Parameters

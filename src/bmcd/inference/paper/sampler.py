@@ -29,8 +29,8 @@ class PaperSampler:
     label given the ranking (Gibbs), and the ranking (Metropolis-Hastings).
 
     The sampler keeps the distances between users and consensuses of each chain it has seen. When it is handed a
-    state that differs from the one it left behind, it computes them afresh. Distances are whole numbers, so a chain
-    that is resumed from a copy of its state goes on with the same bits. One sampler may run several chains on
+    state that differs from the one it left behind, it computes them again. Distances are whole numbers, so a chain
+    that is resumed from a copy of its state continues with the same bits. One sampler may run several chains on
     threads at a time, each under another chain number.
 
     Parameters
@@ -232,7 +232,7 @@ class PaperSampler:
 def whole_scale(scale: NDArray[np.float64]) -> tuple[NDArray[np.int64], float]:
     """Return a rank scale as whole numbers, and their unit; exact for whole numbers, otherwise to 2^-40 or so.
 
-    The unit is a power of two, small enough to tell ranks apart and large enough that any sum of n distances
+    The unit is a power of two, small enough to distinguish ranks and large enough that any sum of n distances
     stays below 2^52, where every whole number is a float.
 
     >>> whole_scale(np.array([1.0, 2.0, 3.0]))

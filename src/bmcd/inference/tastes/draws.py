@@ -1,7 +1,7 @@
 """From clicks to draws of the tastes: `sample_tastes`, and `TasteDraws`, what it returns.
 
 Unless that is switched off, some clicks are set aside: one of each of a few users. The chains do not see them, and
-their log probability, noted with every draw, says whether longer chains would still help. They count again when
+their log probability, recorded with every draw, shows whether longer chains would still help. They count again when
 next items are asked for.
 """
 
@@ -32,14 +32,14 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-# One click of so many users at most, and of no more than this share of all users, is set aside.
+# One click of at most this number and this share of all users is set aside.
 SET_ASIDE, SHARE_ASIDE = 200, 0.1
 ROUNDS_AFTER = 10  # of mean field, from the tastes of a fit before
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class TasteDraws(ChainDraws):
-    """The draws of the model with several tastes. Every chain has tastes of its own: their modes differ."""
+    """The draws of the model with several tastes. Every chain has different tastes: their modes differ."""
 
     alpha: NDArray[np.float64]  # [chain, draw, taste]
     rho: NDArray[np.signedinteger[Any]]  # [chain, draw, taste, item], ranks 1..n
@@ -64,7 +64,7 @@ class TasteDraws(ChainDraws):
 
     @property
     def best_chain(self) -> int:
-        """The chain whose tastes are shown to people: that with the highest log joint density."""
+        """The chain whose tastes are shown: that with the highest log joint density."""
         return int(self.log_joint.mean(axis=1).argmax())
 
     def laws(self) -> RankLaws:

@@ -1,4 +1,4 @@
-"""The law of the first item: log P(the item at consensus rank r comes first), on a grid of alphas.
+"""The distribution of the first item: log P(the item at consensus rank r comes first), on a grid of alphas.
 
 **The prior of alpha lives on this grid.** Its points are a factor exp(SPACING) apart, from nearly uniform laws to
 laws in which the best item comes first nearly always; each point carries the prior mass of its cell, bounded by
