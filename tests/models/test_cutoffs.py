@@ -98,7 +98,7 @@ def users_who_differ(rng, n_users=250, n=8):
 @pytest.mark.slow
 @pytest.mark.chance(1e-4)
 def test_the_hit_rate_is_reached_with_the_stated_confidence(rotating_seed, deep, times):
-    """With 90 % confidence the hit rate is missed in at most 10 % of the cases; 4 standard errors, 1 false alarm in 16,000."""
+    """It is missed in at most 10 % of the cases at 90 %; 4 standard errors, 1 false alarm in 16,000."""
     rng = np.random.default_rng(rotating_seed)
     p, hit, _ = users_who_differ(rng, n_users=40_000 * times)  # what is true
     n, broken, found = times * (1000 if deep else 100), 0, 0

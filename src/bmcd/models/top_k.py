@@ -15,13 +15,7 @@ from scipy import sparse
 from bmcd.clicks.log import Clicks
 from bmcd.clicks.sequences import owners, position_in_group
 from bmcd.clicks.splitting import are_next_clicks
-from bmcd.errors import (
-    ClicksError,
-    InputError,
-    InputTypeError,
-    ShortListWarning,
-    UnknownIdError,
-)
+from bmcd.errors import ClicksError, InputError, InputTypeError, ShortListWarning, UnknownIdError
 from bmcd.utils import Floats, check_count, shown
 
 if TYPE_CHECKING:

@@ -29,12 +29,7 @@ from bmcd.inference.bmcd.em import (
     run_em,
     shares,
 )
-from bmcd.inference.bmcd.kmeans import (
-    binary_matrix,
-    check_n_clusters,
-    click_counts,
-    kmeans_distances,
-)
+from bmcd.inference.bmcd.kmeans import binary_matrix, check_n_clusters, click_counts, kmeans_distances
 from bmcd.inference.draws import Previous
 from bmcd.inference.mixture import ChainState, Priors
 from bmcd.mallows.distances import check_distance

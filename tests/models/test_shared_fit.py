@@ -9,7 +9,7 @@ import bmcd
 from bmcd.errors import ConvergenceWarning, InputError, StoreError
 from bmcd.inference.run import Run, users_of_chain
 from bmcd.inference.tastes.draws import sample_tastes
-from bmcd.models import shared_fit as user_sample
+from bmcd.models import shared_fit
 
 SHORT = {"draws": 4, "warmup": 6, "chains": 3}
 
@@ -90,7 +90,7 @@ def test_a_chain_does_not_depend_on_the_number_of_chains(clicks):
 
 @pytest.mark.parametrize("model", MODELS, ids=repr)
 def test_auto_doubles_until_it_gains_less_than_a_standard_error(clicks, model, monkeypatch, tmp_path):
-    monkeypatch.setattr(user_sample, "FIRST", 20)
+    monkeypatch.setattr(shared_fit, "FIRST", 20)
     fitted = type(model)(2).fit(clicks, **SHORT, max_users="auto", seed=3)
     found = fitted.sample_
     table = found.table
@@ -110,7 +110,7 @@ def test_auto_doubles_until_it_gains_less_than_a_standard_error(clicks, model, m
 
 @pytest.mark.chance(0)
 def test_auto_scores_users_whom_no_chain_sees_by_the_mean_of_probabilities(clicks, rotating_seed):
-    judges, pairs, others = user_sample._set_apart(clicks, rotating_seed)
+    judges, pairs, others = shared_fit._set_apart(clicks, rotating_seed)
     assert not set(judges.users.tolist()) & set(others.users.tolist())
     assert judges.n_users + others.n_users == clicks.n_users
     for row, item in pairs.tolist():
@@ -121,13 +121,13 @@ def test_auto_scores_users_whom_no_chain_sees_by_the_mean_of_probabilities(click
     fitted = bmcd.Tastes(3).fit(others, **SHORT)
     law, _ = fitted.law_of_next_click(judges)
     want = np.log(law[np.arange(len(pairs)), pairs[:, 1]])
-    np.testing.assert_array_equal(user_sample._log_probabilities(fitted._answers, judges, pairs, 1), want)
+    np.testing.assert_array_equal(shared_fit._log_probabilities(fitted._answers, judges, pairs, 1), want)
 
 
 def test_the_number_of_tastes_is_chosen_on_a_sample_too(clicks):
-    assert user_sample.some_users(clicks, 50, 1).n_users == 50
-    assert user_sample.some_users(clicks, None, 1) is clicks
-    assert user_sample.some_users(clicks, "auto", 1) is clicks  # there are fewer than CHOOSING
+    assert shared_fit.some_users(clicks, 50, 1).n_users == 50
+    assert shared_fit.some_users(clicks, None, 1) is clicks
+    assert shared_fit.some_users(clicks, "auto", 1) is clicks  # there are fewer than CHOOSING
 
 
 def test_the_verdict_judges_every_chain_by_itself(clicks):
