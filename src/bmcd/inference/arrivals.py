@@ -1,6 +1,6 @@
 """From the clicks of a user to the next k items under a draw of the tastes: rates, and what arrives first.
 
-Given the laws q_c(i) of the tastes and the law Gamma(a, b) of the rates, the visits of a user are shared out among
+Given the laws q_c(i) of the tastes and the law Gamma(a, b) of the rates, the visits of a user are divided among
 the tastes by mean field: the share of taste c in the visits that clicked item i is proportional to
 (n_c without these visits + a) q_c(i), where n_c are the expected visits to c. A clicked item was visited
 mu / (1 - exp(-mu)) times on average, mu being its expected number of visits before it is known that it was clicked.

@@ -165,7 +165,7 @@ def _summarise(n: int, theta: float, log_base: float, log_weight: Floats, mean_d
         )
     share = w / total
     mean = float((share * mean_d).sum())
-    # Near the consensus few runs, or none, ever leave it: then their spread says nothing about the error.
+    # Near the consensus few runs, or none, ever leave it: then their spread is not informative about the error.
     carriers = 1 / float(((share * mean_d / mean) ** 2).sum()) if mean > 0 else 0.0
     error = float(((share * (mean_d - mean)) ** 2).sum() * runs / (runs - 1)) ** 0.5
     return Estimate(
@@ -265,7 +265,7 @@ def asymptotic(n: int, theta: float, distance: str, *, rank_scale: ArrayLike = "
         x = np.sqrt(x / (n * (kernel @ x)))
     else:
         raise InputError(
-            f"the scaling for method='asymptotic' did not settle at n_items={n}, alpha={theta * n:g}: "
+            f"the scaling for method='asymptotic' did not converge at n_items={n}, alpha={theta * n:g}: "
             f"margins are off by {np.max(np.abs(margin * n - 1)):.1e}; use method='auto'"
         )
     log_z = lgamma(n + 1) - 2 * n * np.log(n) - 2 * np.sum(np.log(x))

@@ -112,7 +112,7 @@ def _kendall_draws(n, theta, size, rng):
 
 @numba.njit(cache=True)
 def _cayley_draws(n, theta, size, rng):
-    """Give each item a cycle of its own or, at a cost of theta, a place right after an earlier item."""
+    """Give each item a new cycle or, at a cost of theta, a place right after an earlier item."""
     q = np.exp(-theta)
     out = np.empty((size, n), np.int64)
     for row in range(size):
@@ -126,7 +126,7 @@ def _cayley_draws(n, theta, size, rng):
 
 @numba.njit(cache=True)
 def _hamming_draws(n, displaced, rng):
-    """Displace so many items in each draw: which ones at random, then a random derangement of them."""
+    """Displace that number of items in each draw: which ones at random, then a random derangement of them."""
     size = displaced.shape[0]
     out = np.empty((size, n), np.int64)
     items = np.arange(n)

@@ -8,9 +8,9 @@ All it shows is where it stops falling fast. The elbow of k-means can be anywher
 `choose_tastes`: a fifth of the training clicks is held out, of the same users. Each candidate is fitted to the
 rest with several chains, whose laws are averaged as they will be.
 
-* The concentration has the highest log probability of a held-out click: the logarithm of its share in the law of
-  the user's next click, raised to the power that fits best. (Averages over few chains are too sharp and those over
-  many too flat; the power makes them comparable.)
+* The concentration has the highest log probability of a held-out click: the logarithm of its share in the
+  user's next-click distribution, raised to the power that fits best. (Averages over few chains are too sharp and
+  those over many too flat; the power makes them comparable.)
 * The number of tastes is judged by the ranks of held-out clicks: log probability prefers fewer tastes than give the
   most hits (docs/tastes.md has the figures). It is FIRST_TASTES unless the clicks clearly favour another.
 """
@@ -627,7 +627,7 @@ def _score(
     predictor = PreparedTasteDraws(draws, None)
     log_laws, gains, start = [], [], 0
     for rows, predicted in predictor.blocks(kept.matrix, 1, run.n_threads):
-        # The law of the next click; all that the user has clicked does not compete, but for the click in question.
+        # The next-click distribution; other clicked items do not compete.
         end = np.searchsorted(pairs[:, 0], rows[-1], side="right")
         users, items = pairs[start:end, 0] - rows[0], pairs[start:end, 1]
         log_law = np.log(np.maximum(-predicted.tie_breaker, 1e-12))

@@ -103,7 +103,7 @@ PIECE = 32
 
 @numba.njit(cache=True, nogil=True)
 def predict_users(first, last, offset, user_start, user_items, q, laws, a, b, batch_of, k, probability, mcse, law):
-    """Write probabilities, their standard errors and the law of the next click of users first..last - 1.
+    """Write probabilities, standard errors and next-click distributions of users first..last - 1.
 
     Into ``probability[user - offset, item]``, and so on. All of them are folded in under one draw after the other,
     so that its ``q[item, taste]`` and ``laws[taste, item]``, the same numbers, stay at hand. A clicked item has the

@@ -90,7 +90,7 @@ REST = 1e-6
 
 
 class StackedTables(NamedTuple):
-    """The `ClusterTables` of several clusters, stacked: its own axes come last, those of draw and cluster first."""
+    """The `ClusterTables` of several clusters, stacked: their axes come last, those of draw and cluster first."""
 
     beta: NDArray[np.float64]
     decay: NDArray[np.float64]
@@ -100,7 +100,7 @@ class StackedTables(NamedTuple):
 
 
 class ScoreTables(NamedTuple):
-    """What `labels.score_table` says, for several powers and draws. No powers: every cluster is looked at."""
+    """What `labels.score_table` returns, for several powers and draws. No powers: every cluster is looked at."""
 
     log_odds: NDArray[np.float32]  # [power, draw, item, cluster]
     base: NDArray[np.float64]  # [power, draw, cluster]
@@ -173,7 +173,7 @@ def cluster_of(tables, c):
 
 @numba.njit(cache=True, nogil=True)
 def is_scored(n_clicked, scores):
-    """Return whether the scores are good enough for so many clicks."""
+    """Return whether the scores are good enough for this number of clicks."""
     return 0 < n_clicked <= SCORED * scores.log_odds.shape[2] and scores.base.shape[0] > 0
 
 
@@ -206,7 +206,7 @@ def log_scores(user, data, s, scores, out, upper):
 def add_draw(
     user, s, data, rho, tau, tables, shared, scores, k, left_out, room, work, probability, mean_rank, weight
 ):
-    """Add what one draw says of one user; set weight[c] = P(z = c | clicks), the latent ranking summed out.
+    """Add one draw's predictions for one user; set weight[c] = P(z = c | clicks), the latent ranking summed out.
 
     With k = 0 nothing but ``weight`` is set.
     Clusters are taken in the order of tau_c exp(score). Those that are sure to hold, with what was left out before,
@@ -279,7 +279,7 @@ def _descending(values, order):
 def add_predictions(
     users, data, rho, alpha, tau, kept, shared, scores, k, left_out, first, last, probability, mean_rank, weight
 ):
-    """Add up what the draws first, ..., last - 1 say of ``users``.
+    """Add up the predictions of the draws first, ..., last - 1 for ``users``.
 
     probability[i, item] += P(item among the next k of users[i]);
     mean_rank[i, item] += the consensus rank of the item, mean over the clusters to which the user may belong;

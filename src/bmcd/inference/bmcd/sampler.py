@@ -63,7 +63,7 @@ def update_alpha(state, c, members, log_p, table, data, shared, rate, proposals,
                 log_p = log_p_proposal
                 n_accepted += 1
         if warmup:
-            # Robbins and Monro; the gain falls with the sweep, so that the step settles.
+            # Robbins and Monro; the gain falls with the sweep, so that the step converges.
             step = state.alpha_step[c] * math.exp((probability - TARGET_ACCEPTANCE) * 3.0 / math.sqrt(sweep + 4.0))
             state.alpha_step[c] = min(max(step, 1e-4), 3.0)
     return table, n_accepted / proposals
@@ -143,7 +143,7 @@ def move_consensus_and_ranks(state, c, members, data, effort, mark, key, chain, 
         open_stream(stream, key, chain, sweep, c, RHO_SWAPS + ROUND_STRIDE * round_)
         n_accepted += swap_pass(stream, cost_matrix(state.ranks, members, data.scale), rho, beta, n_swaps)
         n_proposed += n_relabels + n_swaps
-        if round_ + 1 < effort.rounds:  # after the last one nothing uses R before the next sweep draws it afresh
+        if round_ + 1 < effort.rounds:  # after the last one nothing uses R before the next sweep redraws it
             hit_and_run(members, data, rho, beta, round_ % 2 == 0, key, chain, sweep, round_, state.ranks)
     distance = 0.0
     for user in members:

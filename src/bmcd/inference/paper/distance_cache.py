@@ -7,7 +7,7 @@ because making a view of the row would cost as much as the swap.
 
 Distances are whole numbers. The footrule on a stretched rank scale is counted in fractions 2^-k of a rank (see
 `whole_scale` in sampler.py), so that sums do not depend on their order, and distances that were updated equal
-distances computed afresh, bit for bit.
+recomputed distances, bit for bit.
 
 Cost of one change, L the leap size, n the number of items:
 
@@ -202,7 +202,7 @@ class PaperTrace(NamedTuple):
 
     @classmethod
     def of(cls, n_sweeps: int, n_clusters: int) -> PaperTrace:
-        """Return a trace with room for so many sweeps."""
+        """Return a trace with room for ``n_sweeps`` sweeps."""
         shapes = ((n_clusters,), (3, n_clusters), (2,), (2,))
         counts = [np.zeros((n_sweeps, *shape), np.int64) for shape in shapes]
         return cls(np.zeros(n_sweeps), np.zeros(n_sweeps), *counts)

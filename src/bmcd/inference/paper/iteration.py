@@ -1,6 +1,6 @@
 """One iteration of the paper's Algorithm 2 (supplement, "MCMC algorithm"), compiled.
 
-The matrix of distances between every user and every consensus is kept up to date, never computed afresh: a
+The matrix of distances between every user and every consensus is kept up to date, never recomputed: a
 user's move changes a row, an accepted consensus move changes a column. For footrule, spearman and hamming an
 iteration costs, with N users, C clusters and leap size L:
 
@@ -55,7 +55,7 @@ def draw_labels(labels, distances, log_base, slope, numbers, weights, first, las
     """Draw labels given the rankings, with weights tau_c exp(-alpha_c / n d) / Z(alpha_c) (Gibbs).
 
     ``numbers[j - first]`` decides for user j. Where the best cluster leads by g, the others together weigh at most
-    (C - 1) exp(-g) of it, and exp(g) is more than the first terms of its series. Mostly that settles the label
+    (C - 1) exp(-g) of it, and exp(g) is more than the first terms of its series. Mostly that decides the label
     without an exponential.
     """
     n_clusters = log_base.size
@@ -337,5 +337,5 @@ def _move_alpha(state, cache, model, log_z_method, tally, users, c, stream, chai
         tally.alpha[1, c] += 1
         state.alpha[c] = proposed
         cache.log_z[c] = log_z
-    if warmup and users.size > 0:  # an empty cluster moves under the prior, which says nothing about the data
+    if warmup and users.size > 0:  # an empty cluster moves under the prior, which does not depend on the data
         state.alpha_step[c] = moves.tuned_step(state.alpha_step[c], log_ratio, sweep // model.alpha_update)

@@ -25,7 +25,7 @@ TARGET_ACCEPTANCE = 0.44
 
 
 class Hyper(NamedTuple):
-    """Gamma priors of a and b; a shape of 0 says that the number is fixed."""
+    """Gamma priors of a and b; a shape of 0 means that the number is fixed."""
 
     a_shape: float
     a_rate: float
@@ -95,7 +95,7 @@ def update_a(state, more, n_pairs, hyper, proposals, key, chain, sweep, warmup):
             state.a[0] = proposal
             taken += 1
         if warmup:
-            # Robbins and Monro; the gain falls with the sweep, so that the step settles.
+            # Robbins and Monro; the gain falls with the sweep, so that the step converges.
             step = state.a_step[0] * math.exp((probability - TARGET_ACCEPTANCE) * 3.0 / math.sqrt(sweep + 4.0))
             state.a_step[0] = min(max(step, 1e-4), 3.0)
     return taken / proposals
@@ -177,7 +177,7 @@ class TastePriors:
                 _check(value, f"{name}, unless it is a GammaPrior,")
 
     def scale_rate_for(self, n_items: int) -> float:
-        """The rate of the prior of alpha for so many items."""
+        """The rate of the prior of alpha for this number of items."""
         return 4.0 / n_items if self.scale_rate is None else float(self.scale_rate)
 
     def first_a(self, n_tastes: int) -> float:

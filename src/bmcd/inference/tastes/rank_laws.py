@@ -228,7 +228,7 @@ class RankLaws:
 
 
 def rank_laws(n_items: int, distance: str = "footrule", rank_scale: str | ArrayLike = "linear") -> RankLaws:
-    """The laws of this many items, the same object for everybody who asks for the same.
+    """The laws of this number of items, the same object for the same arguments.
 
     >>> rank_laws(4) is rank_laws(4)
     True

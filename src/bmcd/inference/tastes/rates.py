@@ -37,7 +37,7 @@ LOWEST = 1e-150
 # Decisions are made from a number out of 0, ..., STEPS - 1 at first: 11 bits.
 STEPS = 2048
 _LOW_BITS = np.uint64(STEPS - 1)
-# Boxes, for so many variates; with a small a they must be many, as h falls fast.
+# Boxes; with a small a they must be many, as h falls fast.
 FEWEST, MOST = 16, 4096
 # Cells beyond the boxes asked for: no more than -log r, summed over the ratios r of neighbouring values of h. From
 # LOWEST to 1 it falls by a factor of no more than exp(345.4), and from there to the area, which is above 1e-4.
@@ -52,7 +52,7 @@ class GammaTable(NamedTuple):
     width: NDArray[np.float64]
     at_once: NDArray[np.float64]  # of STEPS numbers, how many accept whatever the place in the cell
     n_cells: int
-    n_first: int  # so many cells stand for what lies below the boxes
+    n_first: int  # the number of cells for what lies below the boxes
     first: float  # where the boxes start
     area: float
 
@@ -144,7 +144,7 @@ def draw_gammas(stream, a, counts, table, out, bits):
 
 @numba.njit(cache=True, nogil=True)
 def update_rates(rates, of_user, a, b, key, chain, sweep):
-    """Draw all rates afresh, given how often each user visited each taste. Returns their sum."""
+    """Redraw all rates, given how often each user visited each taste. Returns their sum."""
     n_users, n_tastes = rates.shape
     stream, bits = np.empty(STREAM_SIZE, np.uint64), np.empty(in_blocks(n_tastes), np.uint64)
     table = gamma_table(a if a < 1.0 else 0.5, rates.size if a < 1.0 else 0)

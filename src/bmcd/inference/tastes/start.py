@@ -161,8 +161,8 @@ def mean_field(
         shares = random_shares(data.user_start, n_tastes, key, chain)
     else:
         shares = (laws / laws.sum(axis=1, keepdims=True))[data.user_items].astype(np.float32)
-    # Sums in single precision do for a start; they are made anew from time to time, so that rounding does not add
-    # up.
+    # Sums in single precision do for a start; they are recomputed from time to time, so that rounding does not
+    # add up.
     of_user = np.zeros((data.user_start.size - 1, n_tastes), np.float32)
     of_item = np.zeros((data.n_items, n_tastes), np.float32)
     of_taste = np.zeros(n_tastes, np.float32)

@@ -106,7 +106,7 @@ def positive_poisson(stream, u, mu):
     """A Poisson(mu) number given that it is not zero, by inversion of ``u``.
 
     P(1) = mu / expm1(mu) >= 1 - mu / 2, which spares most calls the exponential. Large means: a Poisson number as a
-    sum of parts from the stream, anew if it is zero, which hardly ever happens.
+    sum of parts from the stream, again if it is zero, which is very rare.
     """
     if mu < LARGE_MEAN:
         if u < 1.0 - 0.5 * mu:
@@ -138,9 +138,9 @@ def larger(array, size):
 
 @numba.njit(cache=True, nogil=True)
 def update_visits(rates, data, q, a, passes, key, chain, sweep, of_user, of_item):
-    """Draw all visits afresh. Counts of the visits go to of_user[user, c] and of_item[item, c].
+    """Redraw all visits. Counts of the visits go to of_user[user, c] and of_item[item, c].
 
-    Each click has two random numbers of its own, one for how many visits there were and one for the taste of the
+    Each click has two random numbers, one for how many visits there were and one for the taste of the
     first; the other visits take theirs from what comes next in the stream.
     Returns how many visits there are, and the sum of log n! over the clicks.
     """

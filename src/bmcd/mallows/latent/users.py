@@ -37,7 +37,7 @@ class Workspace(NamedTuple):
 
 @numba.njit(cache=True, nogil=True)
 def make_workspace(shared, n_rows, n_forward):
-    """Return a workspace with so many rows for completions and for forward messages: 4 n bytes each.
+    """Return a workspace with ``n_rows`` rows of completions and ``n_forward`` forward messages: 4 n bytes each.
 
     The likelihood needs none of either, a draw needs n + 1 rows, the top-k probabilities need k + 1 forward
     messages besides.
