@@ -82,10 +82,10 @@ def _probability_names(draws: Draws, clicks: Clicks | None) -> list[str]:
 def rows(draws: Draws, clicks: Clicks | None = None) -> list[Row]:
     """The diagnostics of all `quantities`; of at least 4 draws of each chain."""
     _need_draws(draws)
-    return [judge_quantity(name, values) for name, values in quantities(draws, clicks).items()]
+    return [assess_quantity(name, values) for name, values in quantities(draws, clicks).items()]
 
 
-def judge_quantity(name: str, values: Values) -> Row:
+def assess_quantity(name: str, values: Values) -> Row:
     """Return the diagnostics of one quantity, [chain, draw]."""
     mean, sd = float(values.mean()), float(values.std())
     if (values == values.flat[0]).all():
@@ -177,14 +177,14 @@ def verdict(
     ``clicks`` are those that were fitted, for the names of users and items.
     """
     apart = "max_users" in draws.problem.options and draws.n_chains > 1
-    judged = (_judge_apart if apart else _judge)(draws, clicks, max_rhat, min_ess)
+    assessed = (_assess_apart if apart else _assess)(draws, clicks, max_rhat, min_ess)
     more = [f"The run was {draws.note}"] if draws.note else []
     more += [draws.caveat] if draws.caveat else []
-    early = draws.stopped != "finished" and not judged.converged
-    return replace(judged, state="stopped" if early else judged.state, text=" ".join([judged.text, *more]))
+    early = draws.stopped != "finished" and not assessed.converged
+    return replace(assessed, state="stopped" if early else assessed.state, text=" ".join([assessed.text, *more]))
 
 
-def _judge(draws: Draws, clicks: Clicks | None, max_rhat: float, min_ess: float) -> Verdict:
+def _assess(draws: Draws, clicks: Clicks | None, max_rhat: float, min_ess: float) -> Verdict:
     if draws.n_draws < MIN_DRAWS:
         return Verdict(
             "too short",
@@ -203,7 +203,7 @@ def _judge(draws: Draws, clicks: Clicks | None, max_rhat: float, min_ess: float)
             tuple(stuck),
         )
     known = quantities(draws, clicks)
-    found = [row for row in rows(draws, clicks) if not (row.constant or _is_settled(row, known[row.quantity]))]
+    found = [row for row in rows(draws, clicks) if not (row.constant or _agrees_closely(row, known[row.quantity]))]
     worst = max(found, key=lambda row: row.rhat)
     least = min(found, key=lambda row: min(row.ess_bulk, row.ess_tail))
     ess, kind = min((least.ess_bulk, "bulk"), (least.ess_tail, "tail"))
@@ -230,10 +230,11 @@ def _judge(draws: Draws, clicks: Clicks | None, max_rhat: float, min_ess: float)
     return Verdict("not converged", f"Not converged: {figures}{alone}", advice)
 
 
-def _judge_apart(draws: Draws, clicks: Clicks | None, max_rhat: float, min_ess: float) -> Verdict:
+def _assess_apart(draws: Draws, clicks: Clicks | None, max_rhat: float, min_ess: float) -> Verdict:
     """Assess every chain by itself, as each has its own users, and return the worst verdict."""
     verdicts = [
-        _judge(draws.of_chain(chain), clicks, max_rhat, min_ess / draws.n_chains) for chain in range(draws.n_chains)
+        _assess(draws.of_chain(chain), clicks, max_rhat, min_ess / draws.n_chains)
+        for chain in range(draws.n_chains)
     ]
     order: tuple[State, ...] = ("not converged", "stopped", "too short", "converged")
     chain = min(range(draws.n_chains), key=lambda c: order.index(verdicts[c].state))
@@ -274,7 +275,7 @@ def _advice(draws: Draws, worst: Row, values: Values, max_rhat: float) -> tuple[
     )
 
 
-def _is_settled(row: Row, values: Values) -> bool:
+def _agrees_closely(row: Row, values: Values) -> bool:
     """Whether it is a probability on which chains and their halves differ by nothing that matters."""
     half = values.shape[1] // 2
     means = np.stack([values[:, :half].mean(axis=1), values[:, half:].mean(axis=1)])

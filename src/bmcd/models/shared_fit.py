@@ -55,7 +55,7 @@ def earlier_fit(
 # The first size that is tried; then twice as many, and so on.
 FIRST = 1_000
 # Users set apart: at most this number and this share of all; those with fewer clicks have none to spare.
-JUDGES, SHARE = 2_000, 0.2
+MOST_APART, SHARE = 2_000, 0.2
 # A size is tried with at most this number of chains, of sweeps of warm-up, and of sweeps after it.
 CHAINS, WARMUP, SWEEPS = 4, 100, 40
 # Users with which the number of clusters or tastes is chosen, if max_users is "auto".
@@ -101,7 +101,7 @@ class UserSample:
 
 def choose_max_users(clicks: Clicks, run: Run, draw: Callable[[Clicks, Run, int], Predictor]) -> UserSample:
     """Return the number of users beyond which more gain less than a standard error; ``draw`` fits some."""
-    judges, pairs, others = _set_apart(clicks, run.seed)
+    apart_users, pairs, others = _set_apart(clicks, run.seed)
     short = replace(
         run,
         draws=max(1, min(run.draws, SWEEPS // run.thin)),
@@ -115,7 +115,7 @@ def choose_max_users(clicks: Clicks, run: Run, draw: Callable[[Clicks, Run, int]
     size, before = min(FIRST, others.n_users), np.empty(0)
     with counting(run.progress, "sizes", max(1, int(np.ceil(np.log2(others.n_users / size))) + 1)) as show:
         while True:
-            scored = _log_probabilities(draw(others, short, size), judges, pairs, run.n_threads)
+            scored = _log_probabilities(draw(others, short, size), apart_users, pairs, run.n_threads)
             gain = scored - before if before.size else np.array([np.nan, np.nan])
             error = float(gain.std(ddof=1) / np.sqrt(gain.size)) if gain.size > 1 else np.nan
             rows.append(dict(zip(COLUMNS, (size, scored.mean(), gain.mean(), error), strict=True)))
@@ -172,7 +172,7 @@ def _set_apart(clicks: Clicks, seed: int) -> tuple[Clicks, NDArray[np.int64], Cl
     """Return the users set apart, without a click each; these as (row, item), [pair, 2]; and all other users."""
     rng = np.random.default_rng([seed, 2])
     enough = np.flatnonzero(clicks.per_user >= LEAST_CLICKS)
-    number = min(JUDGES, int(SHARE * clicks.n_users), enough.size)
+    number = min(MOST_APART, int(SHARE * clicks.n_users), enough.size)
     if number < 2:
         said = (
             f"there are {clicks.n_users} users, {enough.size} of them with {LEAST_CLICKS} clicks or more: too few "
@@ -181,16 +181,16 @@ def _set_apart(clicks: Clicks, seed: int) -> tuple[Clicks, NDArray[np.int64], Cl
         raise InputError(Message(said, Option("max_users"), ", or give a number."))
     rows = np.sort(rng.permutation(enough)[:number])
     apart, rest = clicks.of_users(rows), np.setdiff1d(np.arange(clicks.n_users), rows)
-    judges, pairs = splitting.hold_out_one(apart, rng)
-    return judges, pairs, clicks.of_users(rest)
+    apart_users, pairs = splitting.hold_out_one(apart, rng)
+    return apart_users, pairs, clicks.of_users(rest)
 
 
 def _log_probabilities(
-    answers: Predictor, judges: Clicks, pairs: NDArray[np.int64], n_threads: int | None
+    answers: Predictor, apart_users: Clicks, pairs: NDArray[np.int64], n_threads: int | None
 ) -> Floats:
     """Return the log probability that each held-out click is the next, averaged over draws before the logarithm."""
     found = np.empty(len(pairs))
-    for block, predicted in answers.predictions(judges, None, 1, Options("auto", n_threads, False)):
+    for block, predicted in answers.predictions(apart_users, None, 1, Options("auto", n_threads, False)):
         found[block] = predicted.probability[np.arange(block.size), pairs[block, 1]]
     return np.log(np.maximum(found, 1e-12))
 

@@ -1,7 +1,7 @@
 """From draws of the tastes to probabilities: clicks folded in under every draw, then the race for the next k.
 
-The verdict does not judge R-hat of single parameters, which means nothing here: chains in different modes are
-expected. What is used are the probabilities averaged over chains, so it is given on them:
+R-hat of single parameters means nothing here, since chains in different modes are expected. The verdict assesses the
+probabilities averaged over chains, which are what is used:
 
 * how much would they change with other chains? The standard error between chains of the probabilities that are
   recommended, of a sample of users;
@@ -266,7 +266,7 @@ WORDS = {
 }
 
 
-def judge_tastes(draws: TasteDraws, predictor: PreparedTasteDraws, clicks: Clicks) -> Verdict:
+def taste_verdict(draws: TasteDraws, predictor: PreparedTasteDraws, clicks: Clicks) -> Verdict:
     """Return the verdict; for a model saved without its users, on users with one click each."""
     facts, advice = list[str](), list[str]()
     state: State = "converged"
@@ -340,7 +340,7 @@ class TastePredictor(Predictor):
 
     def verdict(self) -> Verdict:
         """Return whether other or longer chains would change the probabilities, in words."""
-        return self.once("verdict", lambda: judge_tastes(self.draws, self.predictor("auto"), self.clicks))
+        return self.once("verdict", lambda: taste_verdict(self.draws, self.predictor("auto"), self.clicks))
 
     def predictor(self, max_draws: MaxDraws) -> PreparedTasteDraws:
         """Return the draws made ready."""

@@ -16,7 +16,7 @@ from scipy import sparse
 
 from bmcd.clicks.log import Clicks
 from bmcd.inference.arrivals import log_probabilities
-from bmcd.inference.diagnostics import judge_quantity
+from bmcd.inference.diagnostics import assess_quantity
 from bmcd.inference.draws import ChainDraws, FitSpec, Previous, Schema, check_not_negative
 from bmcd.inference.loop import run_chains
 from bmcd.inference.mixture import check_priors
@@ -254,4 +254,4 @@ def diagnostics_table(draws: TasteDraws) -> pd.DataFrame:
         "median alpha": np.median(draws.alpha, axis=2),
     }
     known = {name: values for name, values in quantities.items() if np.isfinite(values).all()}
-    return pd.DataFrame([judge_quantity(name, values) for name, values in known.items()]).set_index("quantity")
+    return pd.DataFrame([assess_quantity(name, values) for name, values in known.items()]).set_index("quantity")
