@@ -1,7 +1,7 @@
 """From draws of the tastes to probabilities: clicks folded in under every draw, then the race for the next k.
 
-R-hat of single parameters means nothing here, since chains in different modes are expected. The verdict assesses the
-probabilities averaged over chains, which are what is used:
+R-hat of single parameters means nothing here, since chains in different modes are expected. The verdict assesses
+the probabilities averaged over chains, which are what is used:
 
 * how much would they change with other chains? The standard error between chains of the probabilities that are
   recommended, of a sample of users;
