@@ -44,8 +44,8 @@ class ProbabilityModel(BaseEstimator, ABC):
     Attributes
     ----------
     clicks_ : the clicks it was fitted to (without users, if it was saved without them)
-    converged_, verdict_ : whether the chains have converged, and that in words with advice
-    clusters_ : what each cluster is like, a `ClusterSummaries`
+    converged_, verdict_ : whether the chains have converged, and a verdict in words with advice
+    clusters_ : a summary of each cluster, a `ClusterSummaries`
     """
 
     clicks_: Clicks
@@ -362,7 +362,7 @@ class ProbabilityModel(BaseEstimator, ABC):
         horizon: int | None = None,
         **options: Any,
     ) -> Any:
-        """Return what a cut-off would do: a frame with cutoff, n and share of recommendations kept, and accuracy.
+        """Return the effect of cut-offs: a frame with cutoff, n and share of recommendations kept, and accuracy.
 
         ``test`` has the clicks held out of those it was fitted to, or is the simulation. The probabilities refer to
         the next `horizon` clicks, by default k; users are scored as in `bmcd.evaluate`. ``options`` are those of
@@ -415,7 +415,7 @@ class ProbabilityModel(BaseEstimator, ABC):
 
     @property
     def clusters_(self) -> ClusterSummaries:
-        """What each cluster is like, the largest first: `print` it, or take `to_frame()`."""
+        """A summary of each cluster, the largest first: `print` it, or take `to_frame()`."""
         self.check_fitted()
         return self._answers.clusters()
 
@@ -423,7 +423,7 @@ class ProbabilityModel(BaseEstimator, ABC):
         """Call clusters, by their numbers in `clusters_`, by names that you choose, and return the model itself.
 
         The names are shown by `clusters_`, `explain` and the report, and `save` keeps them. Other clusters keep
-        theirs; an empty name takes one away. `clusters_` has suggestions, as `suggested_name`.
+        theirs; an empty name removes one. `clusters_` has suggestions, as `suggested_name`.
 
         >>> import bmcd
         >>> model = bmcd.BMCD(2).fit(bmcd.simulate(n_users=100, seed=1).clicks, draws=10, warmup=10, chains=2)
@@ -435,9 +435,9 @@ class ProbabilityModel(BaseEstimator, ABC):
         return self
 
     def save(self, path: str | Path, *, clicks: bool = True) -> None:
-        """Write everything that was learned to one file, which `bmcd.load` opens.
+        """Write the fitted model to one file, which `bmcd.load` opens.
 
-        The file holds every user's clicks, so that only its owner can read it (mode 0600). With ``clicks=False`` it
+        The file holds every user's clicks, so only its owner can read it (mode 0600). With ``clicks=False`` it
         holds no user id, no sequence of clicks, and no number that depends on fewer than five users. Such a model
         can serve `recommend_for`, but not `recommend`; clusters that had fewer users than that in a draw count in
         it as clusters without preferences. Items stay in the order of the clicks, which may be that of their first

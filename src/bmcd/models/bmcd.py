@@ -33,9 +33,9 @@ COUNTED = (5, 10)
 class BMCD(ProbabilityModel):
     """Bayesian Mallows for clicking data.
 
-    Every user has a hidden ranking of all items in which the clicked ones come first; users fall into clusters,
-    each with a consensus ranking. `fit` draws from the posterior of all that is hidden. `recommend` gives the items
-    most probable to be among a user's next k.
+    Every user has a latent ranking of all items in which the clicked ones come first; users fall into clusters,
+    each with a consensus ranking. `fit` draws from the posterior of all latent variables. `recommend` returns
+    the items most probable to be among a user's next k.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ class BMCD(ProbabilityModel):
     rank_scale
         "linear", "sqrt" or "log" spacing of the ranks, or n increasing numbers; see `docs/model.md`.
     priors
-        `Priors()`; what changes the posterior.
+        Prior distributions, a `bmcd.Priors`; by default `Priors()`.
     sampler
         "exact" or "paper", see `bmcd.inference.posterior.sample_posterior`.
     start
@@ -59,11 +59,11 @@ class BMCD(ProbabilityModel):
     ----------
     clicks_ : the clicks it was fitted to (without users, if it was saved without them)
     n_clusters_ : how many clusters there are
-    choice_ : what `choose_n_clusters` found, with n_clusters="auto"
-    sample_ : how many users each chain was given and why, a `UserSample`; None if all of them
-    draws_ : the draws, a `Draws`
-    converged_, verdict_ : have the chains converged, and that in words with advice
-    clusters_ : what each cluster is like, a `ClusterSummaries`
+    choice_ : the result of `choose_n_clusters`, with n_clusters="auto"
+    sample_ : the number of users of each chain and the reason, a `UserSample`; None if all of them
+    draws_ : the posterior draws, a `Draws`
+    converged_, verdict_ : whether the chains have converged, and a verdict in words with advice
+    clusters_ : a summary of each cluster, a `ClusterSummaries`
 
     Examples
     --------
@@ -139,8 +139,8 @@ class BMCD(ProbabilityModel):
         count_k
             Only for other distances than the footrule: the k that `recommend` will be asked for (5 and 10).
         start
-            A model fitted to earlier clicks, at whose draws the chains start: the clusters stay what they were.
-            Users and items may be others; new items enter by their clicks. "auto" keeps its number of clusters.
+            A model fitted to earlier clicks, at whose draws the chains start: the clusters stay the same.
+            Users and items may differ; new items are placed by their clicks. "auto" keeps its number of clusters.
         max_users
             Maximum number of users per chain; each chain draws its own random sample. "auto" finds out how many
             are enough, by doubling until held-out clicks gain less than a standard error (`sample_`). All users are
@@ -207,7 +207,7 @@ class BMCD(ProbabilityModel):
         max_draws: MaxDraws = "auto",
         history: Iterable[Any] | None = None,
     ) -> Explanation:
-        """Explain why the probability of an item is what it is: the user's clusters, and what each contributes.
+        """Explain the probability of an item: the user's clusters, and what each contributes.
 
         The probability is that of being among the next `horizon` clicks, by default k. ``history`` gives the clicks
         of a user the model has not seen; ``user`` is then only a name (or None).

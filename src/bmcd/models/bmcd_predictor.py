@@ -51,7 +51,7 @@ class Contribution:
     probability: float
     """That the item is among the user's next k, if the user belongs to this cluster."""
     contribution: float
-    """What it adds to the probability: the mean over draws of membership times probability."""
+    """Its part of the probability: the mean over draws of membership times probability."""
     name: str | None = None
     """Its name, if it has one."""
 
@@ -63,7 +63,7 @@ class Contribution:
 
 @dataclass(frozen=True)
 class Explanation(ExplainedProbability):
-    """Why `probability` is what it is; `print` it. The contributions add up to it."""
+    """An explanation of `probability`; `print` it. The contributions add up to it."""
 
     clusters: tuple[Contribution, ...]
     """The largest contribution first; clusters that the user does not belong to are left out."""
@@ -360,11 +360,11 @@ class BMCDPredictor(Predictor):
         return self.once("names", lambda: match_clusters(self.draws))
 
     def summaries(self) -> ClusterSummaries:
-        """Return what each cluster is like, without names."""
+        """Return a summary of each cluster, without names."""
         return self.once("clusters", lambda: summarise_clusters(self.draws, self.names(), self.clicks))
 
     def predictor(self, max_draws: MaxDraws) -> PreparedDraws:
-        """Return the draws made ready."""
+        """Return the prepared draws."""
         return self.once(("predictor", max_draws), lambda: PreparedDraws(self.draws, max_draws))
 
     def memberships(self, people: Clicks, options: Options) -> Floats:

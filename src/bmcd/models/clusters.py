@@ -233,7 +233,7 @@ class Groups(NamedTuple):
 
 
 def summarise_clusters(draws: Draws, names: ClusterMatching, clicks: Clicks) -> ClusterSummaries:
-    """Return what each cluster is like in the draws; ``clicks`` has the ids and titles of the items."""
+    """Return a summary of each cluster in the draws; ``clicks`` has the ids and titles of the items."""
     # Where a chain sees a sample of the users, they stand for all.
     scale_up = draws.problem.n_users / draws.problem.n_users_of_chain
     groups = Groups(
@@ -248,7 +248,7 @@ def summarise_clusters(draws: Draws, names: ClusterMatching, clicks: Clicks) -> 
 
 
 def summarise_groups(groups: Groups, clicks: Clicks) -> ClusterSummaries:
-    """Return what each group is like; ``clicks`` has the ids and titles of the items."""
+    """Return a summary of each group; ``clicks`` has the ids and titles of the items."""
     alpha, rho, sizes, share = groups.alpha, groups.rho, groups.sizes, groups.share
     rank = rho.mean(axis=(0, 1))
     low, high = np.percentile(rho, INTERVAL, axis=(0, 1))

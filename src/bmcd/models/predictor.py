@@ -55,7 +55,7 @@ T = TypeVar("T")
 
 
 class Options(NamedTuple):
-    """What changes how long an answer takes, and not what it means."""
+    """Options that change the time of a prediction, not its meaning."""
 
     max_draws: MaxDraws
     n_threads: int | None
@@ -63,7 +63,7 @@ class Options(NamedTuple):
 
 
 class Predictions(NamedTuple):
-    """What is known of some users and all items, [user, item]."""
+    """Predictions for some users and all items, [user, item]."""
 
     probability: Floats  # that the item is among the user's next k; 0 where it is clicked
     mcse: Floats  # its Monte Carlo standard error
@@ -79,7 +79,7 @@ class Predictor(ABC):
         self._kept: dict[Hashable, object] = {}
 
     def once(self, key: Hashable, make: Callable[[], T]) -> T:
-        """Return what ``make`` gives, made when it is first asked for."""
+        """Return the result of ``make``, computed when it is first asked for."""
         if key not in self._kept:
             self._kept[key] = make()
         return cast(T, self._kept[key])
@@ -90,14 +90,14 @@ class Predictor(ABC):
 
     @abstractmethod
     def summaries(self) -> ClusterSummaries:
-        """Return what each cluster is like, without names."""
+        """Return a summary of each cluster, without names."""
 
     def clusters(self) -> ClusterSummaries:
-        """Return what each cluster is like, with its name."""
+        """Return a summary of each cluster, with its name."""
         return self.summaries().named(self.cluster_names)
 
     def name_clusters(self, names: Mapping[int, str]) -> None:
-        """Call clusters, numbered as in `clusters`, by these names; an empty one takes a name away."""
+        """Name clusters, numbered as in `clusters`; an empty name removes one."""
         changed = self.cluster_names | checked_names(names, len(self.summaries()))
         self.cluster_names = {number: name for number, name in sorted(changed.items()) if name}
 
@@ -115,7 +115,7 @@ class Predictor(ABC):
         """
 
     def rows(self, users: Iterable[object] | None) -> NDArray[np.int64]:
-        """Return where these users stand in the clicks; all of them without."""
+        """Return the rows of these users in the clicks; all rows if None."""
         if users is None:
             return np.arange(self.clicks.n_users)
         known, hint = self.clicks.users, "For users it was not fitted to, use recommend_for."

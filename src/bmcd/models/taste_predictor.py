@@ -50,7 +50,7 @@ class TasteContribution:
     click_probability: float
     """That a visit to it clicks the item."""
     contribution: float
-    """What it adds to the probability: its share in the rate at which the item arrives, times the probability."""
+    """Its part of the probability: its share in the rate at which the item arrives, times the probability."""
     name: str | None = None
     """Its name, if it has one."""
 
@@ -62,7 +62,7 @@ class TasteContribution:
 
 @dataclass(frozen=True)
 class TasteExplanation(ExplainedProbability):
-    """Why `probability` is what it is; `print` it. The contributions add up to it.
+    """An explanation of `probability`; `print` it. The contributions add up to it.
 
     The probability is that of all chains; tastes and their shares are those of the chain in `Tastes.clusters_`.
     """
@@ -343,7 +343,7 @@ class TastePredictor(Predictor):
         return self.once("verdict", lambda: taste_verdict(self.draws, self.predictor("auto"), self.clicks))
 
     def predictor(self, max_draws: MaxDraws) -> PreparedTasteDraws:
-        """Return the draws made ready."""
+        """Return the prepared draws."""
         return self.once(("predictor", max_draws), lambda: PreparedTasteDraws(self.draws, max_draws))
 
     def order(self) -> NDArray[np.int64]:
@@ -352,7 +352,7 @@ class TastePredictor(Predictor):
         return np.argsort(-visits, kind="stable")
 
     def summaries(self) -> ClusterSummaries:
-        """Return what each taste of the best chain is like, without names."""
+        """Return a summary of each taste of the best chain, without names."""
         return self.once("clusters", self._summaries)
 
     def memberships(self, people: Clicks, options: Options) -> Floats:

@@ -44,7 +44,7 @@ class Tastes(ProbabilityModel):
     rank_scale
         "linear", "sqrt" or "log" spacing of the ranks, or n increasing numbers; for the footrule.
     priors
-        `TastePriors()`; what changes the posterior.
+        Prior distributions, a `bmcd.TastePriors`; by default `TastePriors()`.
     chains
         How many chains are averaged. Every chain finds different tastes, and their average is better than any.
 
@@ -52,11 +52,11 @@ class Tastes(ProbabilityModel):
     ----------
     clicks_ : the clicks it was fitted to (without users, if it was saved without them)
     n_tastes_ : how many tastes there are
-    choice_ : what `choose_tastes` found, with n_tastes="auto"
-    sample_ : how many users each chain was given and why, a `UserSample`; None if all of them
-    draws_ : the draws, a `TasteDraws`
-    converged_, verdict_ : would other or longer chains change the probabilities, and that in words
-    clusters_ : what the tastes of the best chain are like, a `ClusterSummaries`
+    choice_ : the result of `choose_tastes`, with n_tastes="auto"
+    sample_ : the number of users of each chain and the reason, a `UserSample`; None if all of them
+    draws_ : the posterior draws, a `TasteDraws`
+    converged_, verdict_ : whether other or longer chains would change the probabilities, and a verdict in words
+    clusters_ : a summary of each taste of the best chain, a `ClusterSummaries`
 
     Examples
     --------
@@ -128,7 +128,7 @@ class Tastes(ProbabilityModel):
             reports whether other chains would change the probabilities, but no longer whether longer ones would.
         start
             A model fitted to earlier clicks, at whose tastes the chains start: users and items
-            may be others; new items enter by their clicks. "auto" keeps its tastes and concentration.
+            may differ; new items are placed by their clicks. "auto" keeps its tastes and concentration.
         max_users
             Maximum number of users per chain; each chain draws its own random sample. "auto" finds out how many
             are enough, by doubling until held-out clicks gain less than a standard error (`sample_`). All users are
@@ -183,7 +183,7 @@ class Tastes(ProbabilityModel):
         max_draws: MaxDraws = "auto",
         history: Iterable[Any] | None = None,
     ) -> TasteExplanation:
-        """Explain why the probability of an item is what it is: the user's tastes, and what each contributes.
+        """Explain the probability of an item: the user's tastes, and what each contributes.
 
         The probability is that of being among the next `horizon` clicks, by default k. ``history`` gives the clicks
         of a user the model has not seen; ``user`` is then only a name (or None).
