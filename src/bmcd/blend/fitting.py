@@ -315,7 +315,7 @@ class Work:
             if warm is None:
                 centre = learning.start_weights(layout, scaling)
                 begin = first if weights is None else weights
-                precision = prior_of(*centre.shape, h)
+                precision = prior_of(len(centre), centre.shape[1], h)
             else:
                 old = min(rung, len(warm.rule.ks) - 1)
                 begin = centre = scaling.from_raw(warm.rule.weights[old] / warm.rule.temper[old])
