@@ -12,7 +12,7 @@ rest with several chains, whose laws are averaged as they will be.
   user's next-click distribution, raised to the power that fits best. (Averages over few chains are too sharp and
   those over many too flat; the power makes them comparable.)
 * The number of tastes is chosen by the ranks of held-out clicks: log probability prefers fewer tastes than give the
-  most hits (docs/tastes.md has the figures). It is FIRST_TASTES unless the clicks clearly favour another.
+  most hits. It is FIRST_TASTES unless the clicks clearly favour another.
 """
 
 from __future__ import annotations
