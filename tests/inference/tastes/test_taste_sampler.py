@@ -175,5 +175,5 @@ def test_defaults_follow_the_sizes():
     assert TastePriors(a=GammaPrior(2, 4)).first_a(40) == 0.5
     with pytest.raises(ValueError, match="shape of a Gamma prior must be a positive number"):
         GammaPrior(0, 1)
-    with pytest.raises(ValueError, match="n_tastes must be 1 or more"):
+    with pytest.raises(ValueError, match="n_tastes must be a whole number, 1 or more, but it is 0"):
         TasteSampler(make_taste_data([[1]]), 0)
