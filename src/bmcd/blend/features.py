@@ -31,7 +31,7 @@ from bmcd.baselines.counting import (
     two_steps,
 )
 from bmcd.baselines.session_knn import SessionKNN, session_scores
-from bmcd.models.next_k import log1p_of
+from bmcd.inference.arrivals import log1p_of
 from bmcd.utils import Floats, thread_count
 
 Ints = NDArray[np.int64]

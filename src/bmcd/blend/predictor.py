@@ -31,10 +31,11 @@ from bmcd.blend.weights import N_OUTSIDE
 from bmcd.clicks.ids import id_ranks
 from bmcd.clicks.log import Clicks
 from bmcd.errors import InputError
+from bmcd.inference.arrivals import race_corrected
 from bmcd.inference.diagnostics import Verdict
-from bmcd.models.answers import Answers, Options, Predictions
 from bmcd.models.clusters import ClusterSummaries
-from bmcd.models.next_k import race_corrected
+from bmcd.models.predictor import Options, Predictions
+from bmcd.models.predictor import Predictor as Answers
 from bmcd.models.top_k import Lists
 from bmcd.progress import counting
 from bmcd.utils import Floats, thread_count

@@ -13,7 +13,7 @@ from bmcd.blend.blend import Blend
 from bmcd.clicks.histories import clicks_of_histories
 from bmcd.clicks.log import Clicks
 from bmcd.errors import InputError
-from bmcd.models.answers import MaxDraws
+from bmcd.inference.draws import MaxDraws
 from bmcd.models.bmcd import BMCD
 from bmcd.models.persistence import Model
 from bmcd.models.tastes import Tastes

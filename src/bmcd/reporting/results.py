@@ -23,10 +23,9 @@ from bmcd.evaluation.diversify import Diversity
 from bmcd.evaluation.evaluate import count_popular
 from bmcd.models.base import ProbabilityModel
 from bmcd.models.bmcd import BMCD
-from bmcd.models.hits import Truth, read_truth
 from bmcd.models.persistence import Model, sampled_models
 from bmcd.models.tastes import Tastes
-from bmcd.models.top_k import Lists, check_k
+from bmcd.models.top_k import Lists, Truth, check_k, read_truth
 from bmcd.reporting.changes import Changes, find_changes, read_models
 from bmcd.reporting.example_users import ExampleUser, choose_example_users
 

@@ -7,11 +7,10 @@ from typing import Any
 from bmcd import __version__, plots
 from bmcd.blend.blend import Blend
 from bmcd.inference.diagnostics import MIN_DRAWS
-from bmcd.inference.draws import ChainDraws, Draws
+from bmcd.inference.draws import ChainDraws, Draws, match_clusters
 from bmcd.inference.tastes.draws import TasteDraws
 from bmcd.markup import Html, paragraphs, table, tag
 from bmcd.models.bmcd import BMCD
-from bmcd.models.clusters import name_clusters
 from bmcd.models.estimator import clone
 from bmcd.models.persistence import sampled_models
 from bmcd.models.tastes import Tastes
@@ -78,7 +77,7 @@ def section(results: Results) -> Section:
 
 
 def _traces(number: int, draws: Draws) -> Html:
-    alpha = name_clusters(draws).sort(draws.alpha)[:, :, :MOST_TRACES]
+    alpha = match_clusters(draws).sort(draws.alpha)[:, :, :MOST_TRACES]
     figure = plots.alpha_traces(alpha, clusters=[f"group {c + 1}" for c in range(alpha.shape[2])])
     return captioned(
         figure, f"traces-{number}", "The scale alpha of each group, draw by draw, a line for each chain."
