@@ -13,6 +13,7 @@ from sklearn.exceptions import NotFittedError
 import bmcd
 from bmcd.errors import FitWarning
 from bmcd.mallows import log_likelihood, top_probabilities
+from bmcd.models.stored_draws import Fit
 from bmcd.models.top_k import TIE, best_items
 from bmcd.testing import check_recommender, example_clicks
 
@@ -267,7 +268,7 @@ def test_cluster_names_survive_label_switching(clicks):
     }
     mixed["rho"] = np.take_along_axis(draws.rho, order[..., None], axis=2)
     other = bmcd.BMCD(3)
-    other._learn(clicks, replace(draws, **mixed), None)
+    other._learn(Fit(clicks, replace(draws, **mixed), None, None, {}))
     assert str(other.clusters_) == str(model.clusters_)
 
 

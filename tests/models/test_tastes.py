@@ -163,7 +163,7 @@ def test_nothing_need_be_set_aside(clicks, tmp_path):
     assert [fit.draws_.probe.shape[2] for fit in fits] == [12, 0]
     assert fits[1].draws_.n_visits.min() >= clicks.n_clicks
     assert "clicks set aside is" in fits[0].verdict_.text
-    assert "no clicks set aside tell" in fits[1].verdict_.text
+    assert "no clicks were set aside to show" in fits[1].verdict_.text
     assert "log probability of clicks set aside" not in fits[1].diagnostics().index
     fits[1].save(tmp_path / "m.bmcd")
     assert bmcd.load(tmp_path / "m.bmcd").recommend(3).equals(fits[1].recommend(3))
