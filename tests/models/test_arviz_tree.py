@@ -9,6 +9,7 @@ from scipy.special import logsumexp
 import bmcd
 from bmcd.inference.bmcd.next_items import replicated_counts
 from bmcd.mallows.latent.scan import shared_tables
+from bmcd.models.stored_draws import Fit
 from bmcd.rng import stream_key
 
 pytest.importorskip("arviz_base")
@@ -33,7 +34,7 @@ def test_clusters_are_matched_between_draws_and_chains(model, tree):
     mixed = {n: np.take_along_axis(getattr(draws, n), order, axis=2) for n in ("alpha", "tau", "label_counts")}
     mixed["rho"] = np.take_along_axis(draws.rho, order[..., None], axis=2)
     other = bmcd.BMCD(2)
-    other._learn(model.clicks_, replace(draws, **mixed), None)
+    other._learn(Fit(model.clicks_, replace(draws, **mixed), None, None, {}))
     mixed_tree = other.to_arviz(progress=False)
     for name in ("alpha", "tau", "rho", "membership"):
         np.testing.assert_allclose(mixed_tree["posterior"][name].values, tree["posterior"][name].values, rtol=1e-6)
