@@ -180,7 +180,7 @@ def test_baselines_can_be_saved_on_their_own(make, tmp_path):
     with pytest.raises(StoreError, match="has no probabilities"):
         persistence.load_model(tmp_path / "m")
     if isinstance(fitted, UserKNN):
-        with pytest.raises(InputError, match="needs everybody's clicks"):
+        with pytest.raises(InputError, match="needs the clicks of all users"):
             save(fitted, tmp_path / "m", clicks=False)
     else:
         save(fitted, tmp_path / "m", clicks=False)
@@ -339,7 +339,7 @@ def test_what_is_popular_is_known_without_clicks(tmp_path):
 @pytest.mark.parametrize("make", [UserKNN, SessionKNN])
 def test_what_needs_everybodys_clicks_is_not_saved_without(make, tmp_path):
     fitted = make().fit(telling_log())
-    with pytest.raises(InputError, match=f"there is a {make.__name__}, which needs everybody's clicks"):
+    with pytest.raises(InputError, match=f"{make.__name__} needs the clicks of all users"):
         fitted.save(tmp_path / "m", clicks=False)
     assert os.listdir(tmp_path) == []
 
