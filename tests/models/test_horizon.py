@@ -60,9 +60,9 @@ def test_cutoffs_of_the_next_click_are_about_one_click(model):
 
 @pytest.mark.parametrize("horizon", [0, -1, 1.5, True, "1"])
 def test_a_horizon_that_is_none(model, horizon):
-    with pytest.raises(ValueError, match="horizon is a number of next clicks"):
+    with pytest.raises(ValueError, match="horizon, a number of next clicks"):
         model.recommend(3, horizon=horizon)
-    with pytest.raises(ValueError, match="horizon is a number of next clicks"):
+    with pytest.raises(ValueError, match="horizon, a number of next clicks"):
         model.recommend_for([[]], 3, horizon=horizon)
 
 
