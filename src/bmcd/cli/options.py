@@ -261,6 +261,15 @@ def filters(given: list[str] | None, name: str, table: ItemTable | None) -> dict
     return found or None
 
 
+def model_classes() -> dict[str, Any]:
+    """Return all models and baselines by name."""
+    import bmcd
+    from bmcd import baselines
+
+    classes = {name: getattr(bmcd, name) for name in ("Blend", "Tastes", "BMCD")}
+    return classes | {name: getattr(baselines, name) for name in baselines.__all__ if name != "Baseline"}
+
+
 def whole_number(text: str, name: str, such_as: str) -> int:
     """Return a number from 1 on, or refuse the option.
 
