@@ -113,7 +113,7 @@ def forget_stale_kernels(package: Path = PACKAGE) -> int:
     with kernels.
     """
     elsewhere = [CACHE.folder or user_folder()]
-    kernels = {}
+    kernels: dict[Path, Path] = {}
     for source in _source_folders(package):
         # The name that numba gives to a folder of kernels outside of the sources.
         name = f"{source.name}_{hashlib.sha1(str(source.absolute()).encode()).hexdigest()}"

@@ -370,7 +370,8 @@ def _learned_array(
             raise ValueError(f"{name} must have the shape {shape}, not {value.shape}")
         return value
     data, indices, starts = (arrays[f"{name}.{part}"] for part in SPARSE_PARTS)
-    matrix: Any = sparse.csr_array((data, indices, starts), shape=shape or (n_items, n_items))
+    n_rows, n_columns = shape or (n_items, n_items)
+    matrix: Any = sparse.csr_array((data, indices, starts), shape=(n_rows, n_columns))
     matrix.check_format(full_check=True)
     if data.dtype.kind not in "bf" or not np.isfinite(data).all():
         raise ValueError(f"{name} must have finite numbers")

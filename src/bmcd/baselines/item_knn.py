@@ -60,7 +60,8 @@ def cosines(some: Matrix, others: Matrix) -> Floats:
     """
     together: Floats = np.asarray((some @ others.T).toarray())
     lengths = np.sqrt(np.outer(np.diff(some.indptr), np.diff(others.indptr)))
-    return np.round(np.divide(together, lengths, out=np.zeros_like(together), where=lengths > 0), DIGITS)
+    found: Floats = np.round(np.divide(together, lengths, out=np.zeros_like(together), where=lengths > 0), DIGITS)
+    return found
 
 
 def keep_nearest(similarity: Floats, n: int, order: NDArray[np.int64]) -> Floats:
