@@ -148,7 +148,7 @@ def test_a_config_of_a_comparison_may_name_its_file_or_fit_one(run, folder, tmp_
         (("--blend", "Tastes,Magic"), "not 'Magic'"),
         (("--blend", "EASE,ease"), "EASE twice"),
         (("--blend", ""), "--blend must be names of"),
-        (("--blend", "UserKNN", "--no-clicks"), "UserKNN needs everybody's clicks"),
+        (("--blend", "UserKNN", "--no-clicks"), "UserKNN needs the clicks of users"),
         (("--blend", "BMCD", "--clusters", "4-9"), "a number of --clusters"),
         (("--blend", "BMCD", "--distance", "kendall"), "--distance footrule only"),
         (("--blend", "EASE", "--draws", 5), "--draws is for --model tastes, --model bmcd, --blend with BMCD"),

@@ -158,11 +158,11 @@ def test_people_times_k_is_limited(inside):
     assert "20,000" in f"{Limits().recommendations:,}"
 
 
-def test_an_answer_that_took_too_long_frees_its_slot():
-    """Work that nobody waits for ends at its next look; before, it went on to its end."""
-    slots, ended = Slots(1, 5), threading.Event()
+def endless(began, ended):
+    """Return work that ends only when it is no longer wanted."""
 
-    def endless():
+    def work():
+        began.set()
         try:
             while True:
                 stop_if_unwanted()
@@ -170,9 +170,16 @@ def test_an_answer_that_took_too_long_frees_its_slot():
         finally:
             ended.set()
 
+    return work
+
+
+def test_an_answer_that_took_too_long_frees_its_slot():
+    """Work that nobody waits for ends at its next look; before, it went on to its end."""
+    slots, began, ended = Slots(1, 5), threading.Event(), threading.Event()
+
     async def ask():
         with pytest.raises(Problem) as late:
-            await slots.run(endless, 0.05)
+            await slots.run(endless(began, ended), 0.05)
         return late.value.status, await slots.run(lambda: "next", PATIENCE)
 
     assert asyncio.run(ask()) == (504, "next")
@@ -183,17 +190,7 @@ def test_an_answer_that_took_too_long_frees_its_slot():
 def test_work_is_stopped_at_the_end():
     """Python aborts if it ends while a daemon thread computes."""
     slots, began, ended = Slots(1, 5), threading.Event(), threading.Event()
-
-    def endless():
-        began.set()
-        try:
-            while True:
-                stop_if_unwanted()
-                time.sleep(0.001)
-        finally:
-            ended.set()
-
-    question, waiting = slots.submit(endless), slots.submit(lambda: None)
+    question, waiting = slots.submit(endless(began, ended)), slots.submit(lambda: None)
     assert began.wait(PATIENCE)
     slots.close(PATIENCE)
     assert ended.is_set()

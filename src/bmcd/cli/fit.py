@@ -1,4 +1,4 @@
-"""`bmcd fit`: from clicks to a model file; if stopped and run again, it resumes."""
+"""`bmcd fit`: from clicks to a model file; an interrupted fit resumes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Options that several commands share, each declared once, and what they name: files of clicks, ids, groups."""
+"""Options that several commands share, each declared once; files of clicks and ids that they name."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Order = Literal["time", "rows", "none"]
 
 
 def option(text: str, *names: str, **more: Any) -> Any:
-    """Declare an option by its help text; without names it is called like the parameter."""
+    """Declare an option by its help text; by default it has the name of the parameter."""
     return typer.Option(*names, help=text, **more)
 
 

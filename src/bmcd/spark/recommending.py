@@ -209,11 +209,11 @@ def on_worker(**options: Any) -> Callable[[Any], Any]:
     missing = missing_package(PACKAGES)
 
     def call(batches: Any) -> Any:
+        import importlib
+
         if said := missing(None):
             raise ImportError(said)
-        from bmcd.spark.recommending import score
-
-        return score(batches, **options)
+        return importlib.import_module("bmcd.spark.recommending").score(batches, **options)
 
     return call
 
