@@ -121,7 +121,7 @@ def test_ctrl_c_while_the_model_is_written_comes_too_late(folder, tmp_path, run)
     assert f"bmcd: Ctrl-C came while the model was written: it is complete, in {path}." in found.stderr
     assert [file.name for file in tmp_path.iterdir()] == ["m.bmcd"]
     (tmp_path / "other").mkdir()
-    assert run(*late(folder, tmp_path / "other" / "m.bmcd")).code == 0
+    assert run(*fit_arguments(folder, tmp_path / "other" / "m.bmcd", 20, 5)).code == 0
     assert path.read_bytes() == (tmp_path / "other" / "m.bmcd").read_bytes()
 
 
