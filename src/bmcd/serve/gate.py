@@ -110,19 +110,14 @@ class Gate:
         """Raise `Problem` for a request to another host or without the key."""
         host = _host_name(headers.get("host", ""))
         if self._hosts is not None and host not in self._hosts:
-            raise Problem(
-                421,
-                f"This service is not known as {host[:100]!r}. Its operator can allow the name: --allow-host.",
-            )
+            said = f"This service is not known as {host[:100]!r}. Its operator can allow the name: --allow-host."
+            raise Problem(421, said)
         if scope["method"] not in ("GET", "HEAD") and headers.get("sec-fetch-site") == "cross-site":
             raise Problem(403, "Pages of other sites may not use this service.")
         path = scope["path"]
         if scope.get(CROWDED) and path not in HEALTH:
-            raise Problem(
-                503,
-                "There are too many connections. Try again.",
-                headers={"Retry-After": "1", "Connection": "close"},
-            )
+            said = "There are too many connections. Try again."
+            raise Problem(503, said, retry=1, headers={"Connection": "close"})
         if scope["query_string"].count(b"&") >= MOST_PARAMETERS:
             raise Problem(422, f"The address has more than {MOST_PARAMETERS:,} parameters.")
         if path in OPEN or path.startswith(OPEN_FOLDER):
@@ -134,11 +129,8 @@ class Gate:
         kind, _, given = headers.get("authorization", "").partition(" ")
         right = hmac.compare_digest(given.strip().encode(), self.settings.key.encode())
         if kind.lower() != "bearer" or not right:
-            raise Problem(
-                401,
-                "Authentication required: send the header Authorization: Bearer KEY.",
-                headers={"WWW-Authenticate": "Bearer"},
-            )
+            said = "Authentication required: send the header Authorization: Bearer KEY."
+            raise Problem(401, said, headers={"WWW-Authenticate": "Bearer"})
 
     async def _read(self, headers: Headers, receive: Receive) -> bytes:
         """Return the body; raise `Problem` if it is not JSON, too large, too complex, or too slow."""
@@ -168,19 +160,14 @@ class Gate:
                     if size > limits.body_bytes:
                         raise _too_large(limits.body_bytes)
                     if lists > most_lists:
-                        raise Problem(
-                            422,
-                            f"The body has more than {most_lists:,} lists and objects. Send several requests.",
-                        )
+                        said = f"The body has more than {most_lists:,} lists and objects. Send several requests."
+                        raise Problem(422, said)
                     if not message.get("more_body", False):
                         return b"".join(parts)
         except TimeoutError:
             if waits:
-                raise Problem(
-                    503,
-                    f"More than {LARGE_BODIES} bodies above {SMALL_BODY:,} bytes arrive at a time. Try again.",
-                    headers={"Retry-After": "1"},
-                ) from None
+                said = f"More than {LARGE_BODIES} bodies above {SMALL_BODY:,} bytes are arriving. Try again."
+                raise Problem(503, said, retry=1) from None
             raise Problem(408, f"The body did not arrive within {limits.arrival_seconds:g} s.") from None
         finally:
             if is_large:

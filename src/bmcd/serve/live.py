@@ -182,14 +182,10 @@ class Live:
         try:
             new = await asyncio.wrap_future(self.store.record(clicks))
         except FullError:
-            raise Problem(
-                429,
-                f"{self.store.waiting:,} clicks wait to be written; the limit is {self.settings.queue:,}. None of "
-                "these was recorded. Try again in 1 s.",
-                headers={"Retry-After": "1"},
-            ) from None
+            said = f"{self.store.waiting:,} clicks wait to be written; the limit is {self.settings.queue:,}."
+            raise Problem(429, f"{said} None of these was recorded. Try again in 1 s.", retry=1) from None
         except NotRecordedError as error:
-            raise Problem(507, f"{error} None of these was recorded.", headers={"Retry-After": "5"}) from error
+            raise Problem(507, f"{error} None of these was recorded.", retry=5) from error
         return {"recorded": new, "duplicates": len(clicks) - new}
 
     async def forget(self, user: str) -> dict[str, int]:
@@ -199,7 +195,7 @@ class Live:
             removed = await asyncio.wrap_future(self.store.forget(user))
         except NotRecordedError as error:
             self._hidden.pop(user, None)
-            raise Problem(507, f"{error} Try again.", headers={"Retry-After": "5"}) from error
+            raise Problem(507, f"{error} Try again.", retry=5) from error
         self.recent.forget(user)
         self.observed.forget(user)
         self._hidden[user] = removed.id

@@ -252,13 +252,16 @@ def body_schemas() -> dict[str, Any]:
 
 
 class Problem(Exception):
-    """An error that is sent to the caller as problem+json."""
+    """An error that is sent to the caller as problem+json; ``retry``: after how many seconds to try again."""
 
     def __init__(
-        self, status: int, detail: str, *, headers: Mapping[str, str] | None = None, errors: Sequence[Any] = ()
-    ) -> None:
+        self, status: int, detail: str, *, retry: int | None = None, headers: Mapping[str, str] | None = None,
+        errors: Sequence[Any] = (),
+    ) -> None:  # fmt: skip
         super().__init__(detail)
         self.status, self.detail, self.headers, self.errors = status, detail, dict(headers or {}), tuple(errors)
+        if retry is not None:
+            self.headers["Retry-After"] = str(retry)
 
     def response(self) -> Response:
         """Return it as problem+json."""

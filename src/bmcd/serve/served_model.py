@@ -458,7 +458,7 @@ class CurrentModel:
     def get(self) -> ServedModel:
         """Return the model in use; raise `Problem` until the first one is ready."""
         if self._model is None:
-            raise Problem(503, "The model is not ready yet. Try again in a moment.", headers={"Retry-After": "1"})
+            raise Problem(503, "The model is not ready yet. Try again in a moment.", retry=1)
         return self._model
 
     async def start(self, loaded: ServedModel) -> None:

@@ -69,20 +69,14 @@ class Slots:
         answer = asyncio.wrap_future(question)
         disconnected = None if gone is None else asyncio.ensure_future(gone)
         try:
-            await asyncio.wait(
-                {answer} if disconnected is None else {answer, disconnected},
-                timeout=seconds,
-                return_when=asyncio.FIRST_COMPLETED,
-            )
+            ends = {answer} if disconnected is None else {answer, disconnected}
+            await asyncio.wait(ends, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
             if answer.done():
                 return answer.result()
             if disconnected is not None and disconnected.done():
                 raise Problem(499, "The caller has disconnected.")
-            raise Problem(
-                504,
-                f"The answer took longer than {seconds:g} s, waiting included. Ask for fewer people at a time.",
-                headers={"Retry-After": str(self.seconds_to_wait())},
-            )
+            said = f"The answer took longer than {seconds:g} s, waiting included. Ask for fewer people at a time."
+            raise Problem(504, said, retry=self.seconds_to_wait())
         finally:
             if disconnected is not None:
                 disconnected.cancel()
@@ -96,11 +90,8 @@ class Slots:
         with self._changed:
             if len(self._waiting) - (self.n - self.busy) >= self.queue:
                 wait = self.seconds_to_wait()
-                raise Problem(
-                    429,
-                    f"{len(self._waiting)} requests wait; the limit is {self.queue}. Try again in {wait} s.",
-                    headers={"Retry-After": str(wait)},
-                )
+                said = f"{len(self._waiting)} requests wait; the limit is {self.queue}. Try again in {wait} s."
+                raise Problem(429, said, retry=wait)
             self._waiting[question] = work
             self._changed.notify()
         return question
