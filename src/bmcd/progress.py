@@ -1,7 +1,7 @@
 """Progress of long work: a bar at a terminal, a line in a notebook, otherwise a line of the log every 30 seconds.
 
-A notebook needs no further package. The log is that of the logger "bmcd", at level INFO; the command line sends it to
-standard error. The environment variable BMCD_QUIET (`--quiet`) turns off progress that is not requested explicitly.
+A notebook needs no further package. The log is that of the logger "bmcd", at level INFO; the command line sends it
+to standard error. The environment variable BMCD_QUIET (`--quiet`) turns off progress that is not asked for.
 """
 
 from __future__ import annotations
