@@ -68,7 +68,7 @@ def test_every_other_command_takes_it(run, blend, log, tmp_path):
     one = run("explain", blend, row["user"], row["item"], "-k", "2", "--horizon", "1", "--json").json()
     assert one["k"] == 1
     assert one["probability"] == pytest.approx(row["probability"], abs=1e-9)
-    assert "Blend of Trending" in " ".join(said["doctor", blend].split())
+    assert "a blend of Trending" in " ".join(said["doctor", blend].split())
 
 
 def test_refresh_repeats_and_an_earlier_model(run, folder, tmp_path):
