@@ -190,7 +190,7 @@ def as_command(function: Callable[..., None]) -> Callable[..., None]:
     def run(*, quiet: bool, **given: Any) -> None:
         for name, kind in groups.items():
             given[name] = kind(**{field: given.pop(field) for field in kind._fields})
-        with _quiet(quiet), _logged():
+        with _quiet(quiet), logged(LOG, "bmcd: %(message)s"):
             function(**given)
 
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
@@ -212,16 +212,19 @@ def _quiet(wanted: bool) -> Iterator[None]:
 
 
 @contextmanager
-def _logged() -> Iterator[None]:
-    handler, level = logging.StreamHandler(sys.stderr), LOG.level
-    handler.setFormatter(logging.Formatter("bmcd: %(message)s"))
-    LOG.addHandler(handler)
-    LOG.setLevel(logging.INFO)
+def logged(log: logging.Logger, form: str, level: int = logging.INFO, *, alone: bool = False) -> Iterator[None]:
+    """Write a log to standard error; ``alone``: its lines do not go to the log above it as well."""
+    handler, before = logging.StreamHandler(sys.stderr), log.level
+    handler.setFormatter(logging.Formatter(form))
+    log.addHandler(handler)
+    log.setLevel(level)
+    log.propagate = not alone
     try:
         yield
     finally:
-        LOG.removeHandler(handler)
-        LOG.setLevel(level)
+        log.removeHandler(handler)
+        log.setLevel(before)
+        log.propagate = True
 
 
 def read_log(

@@ -5,9 +5,8 @@ from __future__ import annotations
 import logging
 import os
 import signal
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from bmcd.cli.errors import held_back
-from bmcd.cli.options import USUAL, AsJson, IgnoreUnknown, Layout, ModelFile, as_known, option
+from bmcd.cli.options import USUAL, AsJson, IgnoreUnknown, Layout, ModelFile, as_known, logged, option
 from bmcd.cli.output import print_json, say
 from bmcd.progress import QUIET
 from bmcd.utils import import_optional
@@ -120,25 +119,12 @@ def serve(
             else:
                 say(f"{address} serves {model} ({served.hash[:12]}): Ctrl-C stops it.")
 
-        with _access_log():
+        level = logging.WARNING if os.environ.get(QUIET) else logging.INFO
+        logging.getLogger("bmcd.serve").setLevel(level)
+        with logged(
+            logging.getLogger("bmcd.access"), "%(message)s", level, alone=True
+        ):  # a JSON object per request
             run(settings, started, reload_wanted)
-
-
-@contextmanager
-def _access_log() -> Iterator[None]:
-    """Write a JSON object to standard error for every request; --quiet leaves these and notes out."""
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(logging.Formatter("%(message)s"))
-    log, notes = logging.getLogger("bmcd.access"), logging.getLogger("bmcd.serve")
-    log.addHandler(handler)
-    log.propagate = False
-    for one in (log, notes):
-        one.setLevel(logging.WARNING if os.environ.get(QUIET) else logging.INFO)
-    try:
-        yield
-    finally:
-        log.removeHandler(handler)
-        log.propagate = True
 
 
 def read_key(path: Path | None) -> str | None:
