@@ -121,9 +121,8 @@ def serve(
 
         level = logging.WARNING if os.environ.get(QUIET) else logging.INFO
         logging.getLogger("bmcd.serve").setLevel(level)
-        with logged(
-            logging.getLogger("bmcd.access"), "%(message)s", level, alone=True
-        ):  # a JSON object per request
+        # The access log has a JSON object per request.
+        with logged(logging.getLogger("bmcd.access"), "%(message)s", level, alone=True):
             run(settings, started, reload_wanted)
 
 
