@@ -86,7 +86,7 @@ async function askOnce(path, body, signal) {
   try {
     content = JSON.parse(text, exactIds);
   } catch {
-    if (answer.ok) throw new Problem(answer.status, "The service gave an answer that cannot be read.");
+    if (answer.ok) throw new Problem(answer.status, "The answer of the service cannot be read.");
   }
   if (answer.ok) return content;
   const after = Number.parseFloat(answer.headers.get("Retry-After"));
