@@ -80,8 +80,8 @@ def simulate(
         "repeats": repeats, "drift": drift, "mean_clicks": mean_clicks,
     }  # fmt: skip
     given = {name: value for name, value in given.items() if value is not None}
-    if wrong := [name for name in given if name not in TAKES[model]]:
-        raise typer.BadParameter(f"--model {model} does not take --{', '.join(wrong)}.")
+    if wrong := ["--" + name.replace("_", "-") for name in given if name not in TAKES[model]]:
+        raise typer.BadParameter(f"--model {model} does not take {', '.join(wrong)}.")
     target = check_output(output, TABLES)
     true_target = None if truth is None else check_output(truth, TABLES, but_not=[output])
     import bmcd

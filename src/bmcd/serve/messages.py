@@ -306,7 +306,7 @@ def from_validation(error: RequestValidationError | ValidationError) -> Problem:
     if isinstance(error, ValidationError):  # of a body
         errors = [{**one, "loc": ("body", *one["loc"])} for one in errors]
     found = [_field(one) for one in _distinct(errors)]
-    more = f" There are {len(found) - 1} more." if len(found) > 1 else ""
+    more = f" Fields with further errors: {len(found) - 1}." if len(found) > 1 else ""
     return Problem(422, f"{found[0]['field']}: {found[0]['wrong']}.{more}", errors=found[:MOST_SHOWN])
 
 
