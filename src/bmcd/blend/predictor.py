@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from bmcd.blend.dense import people_of
 from bmcd.blend.features import (
     N_TOUCHED,
-    SMOOTHING,
     Asked,
     candidates,
     counted_only,
@@ -233,7 +232,7 @@ class BlendPredictor(Answers):
                     room += int(np.diff(near.start).max(initial=0))
                     part = slice(begin, end)
                     _answer(
-                        asked, first, last, self.counted, head, SMOOTHING, fit.settings.repeats,
+                        asked, first, last, self.counted, head, fit.tables.smoothing, fit.settings.repeats,
                         rule.layout.columns, w, z[part], fit.tables.outside + 4.0, rule.has_outside, float(horizon),
                         k, allowed, rank, room, near, out_item[part], out_probability[part], out_outside[part],
                         every[part] if len(every) else every, not fit.settings.ordered,

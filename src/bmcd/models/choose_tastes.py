@@ -7,7 +7,7 @@ averaged as they will be.
   the user's next click, raised to the power that fits best. (Averages over few chains are too sharp and those over
   many too flat; the power makes them comparable.)
 * The number of tastes is judged by the ranks of held-out clicks: log probability prefers fewer tastes than give the
-  most hits (docs/tastes.md has the figures). It is FIRST unless the clicks clearly say otherwise.
+  most hits. It is FIRST unless the clicks clearly say otherwise.
 """
 
 from __future__ import annotations
