@@ -437,7 +437,7 @@ class CutCounts:
 
     def volume(self, settings: Settings) -> float:
         """Return the number of clicks that popularity is counted in."""
-        return float(self.counts.once("popularity")[self.cut]["n"])
+        return float(self.counts.popularity[self.cut]["n"])
 
     def popularity(self, settings: Settings) -> tuple[list[Floats], list[float]]:
         """Return the counts of each popularity, and how many clicks are typical of each."""
