@@ -34,7 +34,7 @@ LONGEST = 3
 
 def shop() -> bmcd.Clicks:
     """Return the shop's clicks with made-up times."""
-    from bmcd.cli.live_demo import timed
+    from bmcd.cli.demo import timed
 
     return timed(bmcd.load_dataset("eshop"))
 

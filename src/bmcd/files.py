@@ -1,4 +1,4 @@
-"""Files that are complete or not there, and values as JSON can hold them."""
+"""Files that are written completely or not at all; values that JSON can hold."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ except ImportError:  # Windows, where a file that is open cannot be removed anyw
 
 
 def check_writable(path: Path) -> Path:
-    """Return where to write; refuse a file that cannot be written, before any work is done for it."""
+    """Return where to write; raise an error, before any work is done, if the file cannot be written."""
     target = Path(os.path.realpath(path)) if path.is_symlink() else path  # a link stays a link
     if target.is_dir():
         raise OutputError(f"{path}: is a folder. Give the name of a file.")
@@ -47,13 +47,13 @@ def check_writable(path: Path) -> Path:
 @contextmanager
 def open_replacement(path: Path) -> Iterator[IO[str]]:
     """Open a text file that takes its name only when it is complete."""
-    # What UTF-8 cannot hold (half of a surrogate pair) is written as its escape, which JSON reads back.
+    # Text that UTF-8 cannot hold (half of a surrogate pair) is written as its escape, which JSON reads back.
     with _output_errors(path), replacement(path, encoding="utf-8", errors="backslashreplace", newline="") as file:
         yield file
 
 
 def write_file(path: Path, content: bytes) -> None:
-    """Write a file that is complete or not there, and the folders that lead to it."""
+    """Write a file completely or not at all, and create its folders."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -63,14 +63,14 @@ def write_file(path: Path, content: bytes) -> None:
 
 
 def write_json(path: Path, value: Any, *, indent: int | None = None) -> None:
-    """Write one value as JSON, complete or not at all; see `json_ready`."""
+    """Write one value as JSON, completely or not at all; see `json_ready`."""
     with open_replacement(path) as file:
         json.dump(json_ready(value), file, allow_nan=False, ensure_ascii=False, indent=indent)
         file.write("\n")
 
 
 def write_csv(file: IO[str], table: Any, *, raw: bool = False, header: bool = True) -> None:
-    """Write a pandas frame, without its index, so that every reader finds its rows again.
+    """Write a pandas frame without its index, so that every reader finds the same rows.
 
     An apostrophe is put before text that a spreadsheet would run as a formula, unless ``raw``.
     """
@@ -85,7 +85,7 @@ def write_csv(file: IO[str], table: Any, *, raw: bool = False, header: bool = Tr
 
 
 def json_ready(value: Any) -> Any:
-    """Return a value as JSON can hold it: numbers that are not finite become null, unknown things their text.
+    """Return a value that JSON can hold: numbers that are not finite become null, unknown objects their text.
 
     >>> json_ready({"a": (1, float("nan")), 2: Path("x")})
     {'a': [1, None], '2': 'x'}
@@ -110,9 +110,9 @@ def replacement(
     """Open a file that replaces ``path`` when it is complete; OSError if that fails, and then nothing has changed.
 
     It is written under a temporary name in the same folder, synced to the disk and renamed. Temporary files that
-    killed processes have left there are removed. A file that is ``private`` can be read by its owner alone;
-    otherwise the mode of the file that is replaced is kept. ``text`` are the options of a text file; without them
-    the file takes bytes. ``before_rename`` is called when the file is complete.
+    killed processes have left there are removed. Only its owner can read a ``private`` file; otherwise the mode of
+    the replaced file is kept. ``text`` are the options of a text file; without them the file takes bytes.
+    ``before_rename`` is called when the file is complete.
     """
     remove_leftovers(path)
     temporary, file = _opened(path, private, text)

@@ -1,7 +1,7 @@
-"""How far the work is: a bar at a terminal, a line in a notebook, elsewhere a line of the log now and then.
+"""Progress of long work: a bar at a terminal, a line in a notebook, otherwise a line of the log every 30 seconds.
 
-A notebook needs nothing but itself for it. The log is that of the logger "bmcd", at level INFO; the command line
-sends it to standard error. The environment variable BMCD_QUIET (`--quiet`) silences all that was not asked for.
+A notebook needs no further package. The log is that of the logger "bmcd", at level INFO; the command line sends it
+to standard error. The environment variable BMCD_QUIET (`--quiet`) turns off progress that is not asked for.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ from bmcd.markup import tag
 
 QUIET = "BMCD_QUIET"
 LOG = logging.getLogger("bmcd")
-# Between two lines of the log; and work that takes less than this shows nothing in a notebook.
+# Seconds between two lines of the log; shorter work than the second number shows nothing in a notebook.
 LOG_SECONDS, NOTEBOOK_SECONDS = 30.0, 0.5
-# Between two looks of a bar over work that is counted.
+# Seconds between two updates of a bar.
 BAR_SECONDS = 0.1
 
 Surface = Literal["bar", "notebook", "log", "none"]
 
 
 class Display(Protocol):
-    """What shows how far the work is."""
+    """Where progress is shown."""
 
     def show(self, what: str, n_done: float, total: float, text: str) -> None:
-        """Show that ``n_done`` of ``total`` is done, with what is being done and a text about it."""
+        """Show that ``n_done`` of ``total`` is done, with the name of the work and a text."""
 
 
 def surface(progress: bool | None) -> Surface:
-    """Return where progress is shown: nowhere if it is False, and what suits the place if it is None."""
+    """Return where progress is shown: nowhere if it is False; None chooses by the environment."""
     if progress is False or (progress is None and os.environ.get(QUIET)):
         return "none"
     if in_notebook():
@@ -43,14 +43,14 @@ def surface(progress: bool | None) -> Surface:
 
 
 def in_notebook() -> bool:
-    """Whether this code runs in a notebook, whose shell has a kernel."""
+    """Return whether this code runs in a notebook, whose shell has a kernel."""
     ipython = sys.modules.get("IPython")
     return ipython is not None and hasattr(ipython.get_ipython(), "kernel")
 
 
 @contextmanager
 def open_display(progress: bool | None, *, transient: bool = False) -> Iterator[Display]:
-    """Open what shows progress; what is ``transient`` is gone when the work is done."""
+    """Open a display of progress; a ``transient`` one is removed when the work is done."""
     where = surface(progress)
     if where == "bar":
         with _open_bar(progress, transient) as bar:
@@ -66,7 +66,7 @@ def open_display(progress: bool | None, *, transient: bool = False) -> Iterator[
 
 @contextmanager
 def counting(progress: bool | None, what: str, total: int) -> Iterator[Callable[[int], None]]:
-    """Show how many of ``total`` pieces of work are done; call what is given with how many."""
+    """Show the number of ``total`` pieces of work that are done: call the yielded function with it."""
     began, last_shown = time.monotonic(), -BAR_SECONDS
     with open_display(progress, transient=True) as display:
 
@@ -83,7 +83,7 @@ def counting(progress: bool | None, what: str, total: int) -> Iterator[Callable[
 
 
 def tell(progress: bool | None, text: str) -> None:
-    """Say something where progress is shown."""
+    """Print a text where progress is shown."""
     where = surface(progress)
     if where == "bar":
         print(text, file=sys.stderr, flush=True)
@@ -110,7 +110,7 @@ def _open_bar(progress: bool | None, transient: bool) -> Iterator[Display]:
 
     columns = (TextColumn("{task.description}"), BarColumn(bar_width=8), TextColumn("{task.fields[text]}"))
     console = Console(stderr=True, force_terminal=progress or None)
-    # Refreshed by hand: a thread of its own would take time from the chains.
+    # Refreshed by hand: another thread would take time from the chains.
     with Progress(*columns, console=console, auto_refresh=False, transient=transient) as bar:
         yield _Bar(bar)
 

@@ -68,7 +68,7 @@ def test_every_other_command_takes_it(run, blend, log, tmp_path):
     one = run("explain", blend, row["user"], row["item"], "-k", "2", "--horizon", "1", "--json").json()
     assert one["k"] == 1
     assert one["probability"] == pytest.approx(row["probability"], abs=1e-9)
-    assert "Blend of Trending" in " ".join(said["doctor", blend].split())
+    assert "a blend of Trending" in " ".join(said["doctor", blend].split())
 
 
 def test_refresh_repeats_and_an_earlier_model(run, folder, tmp_path):
@@ -148,7 +148,7 @@ def test_a_config_of_a_comparison_may_name_its_file_or_fit_one(run, folder, tmp_
         (("--blend", "Tastes,Magic"), "not 'Magic'"),
         (("--blend", "EASE,ease"), "EASE twice"),
         (("--blend", ""), "--blend must be names of"),
-        (("--blend", "UserKNN", "--no-clicks"), "UserKNN needs everybody's clicks"),
+        (("--blend", "UserKNN", "--no-clicks"), "UserKNN needs the clicks of users"),
         (("--blend", "BMCD", "--clusters", "4-9"), "a number of --clusters"),
         (("--blend", "BMCD", "--distance", "kendall"), "--distance footrule only"),
         (("--blend", "EASE", "--draws", 5), "--draws is for --model tastes, --model bmcd, --blend with BMCD"),

@@ -92,7 +92,7 @@ def test_a_config_of_version_0_1_is_held_to_the_sizes_it_recorded(tmp_path):
         ("kk = 3", "unknown key 'kk'; there are k, seed"),
         ("[data]\nsimulat={}\n[models.EASE]", r"\[data\] has the unknown key 'simulat'"),
         ("[data]\nsimulate={}\n[models.EASE]\nsetting={}", r"\[models.EASE\] has the unknown key 'setting'"),
-        ("[data]\nsimulate={}\n[models.MyALS]", "has the class 'MyALS'; there are BMCD, Tastes, Blend, ALS"),
+        ("[data]\nsimulate={}\n[models.MyALS]", "has the class 'MyALS'; there are Blend, Tastes, BMCD, ALS"),
         ("[data]\nmost_clicked=3\n[models.EASE]", "must have one of dataset, simulate and file"),
         ("[data]\ndataset='eshop'\n[models.EASE]", "no hold_out"),
     ],

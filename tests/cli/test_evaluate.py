@@ -34,7 +34,7 @@ def test_measures_are_those_of_evaluate(run, files, tmp_path):
 def test_it_can_be_read_and_names_a_cutoff(run, files):
     result = run("evaluate", files / "m.bmcd", files / "test.csv", "-k", 3, "--hit-rate", 0.1)
     assert result.code == 0, result.err
-    assert "What a cut-off would do" in result.out
+    assert "Effect of a cut-off" in result.out
     assert "To be right 10% of the time (95% sure): bmcd recommend" in result.out
     chosen = run("evaluate", files / "m.bmcd", files / "test.csv", "-k", 3, "--hit-rate", 0.1, "--json").json()
     assert f"--min-probability {chosen['min_probability']:.4f}" in result.out

@@ -188,11 +188,11 @@ def test_a_file_that_fails_half_way_is_not_there_and_goes_on(run, number_model, 
     stopped = run("recommend", number_model, "-o", file)
     assert stopped.code != 0
     if isinstance(error, KeyboardInterrupt):
-        assert f"{parts} has what was done; run the same command again to go on." in stopped.err
+        assert f"{parts} has what was done; run the same command again to resume." in stopped.err
     assert len(calls) == 2
     assert list(tmp_path.iterdir()) == [parts]
     found = run("recommend", number_model, "-o", file, "--threads", 1)
-    assert "for 60 users (20 of them by the run before)" in found.out
+    assert "for 60 users (20 of them by the previous run)" in found.out
     assert len(calls) == 4
     assert list(tmp_path.iterdir()) == [file]
     whole = tmp_path / "whole.csv"
@@ -203,23 +203,22 @@ def test_a_file_that_fails_half_way_is_not_there_and_goes_on(run, number_model, 
 
 def test_parts_of_another_run_are_not_taken_for_ours(run, refused, number_model, tmp_path, monkeypatch):
     monkeypatch.setattr(importlib.import_module("bmcd.cli.recommend"), "CHUNK", 20)
-    parts = importlib.import_module("bmcd.cli.parts")
     file = tmp_path / "recs.csv"
 
-    def full(*_):
+    def full(*_, **__):
         raise OSError("disk")
 
-    monkeypatch.setattr(parts, "_join", full)
+    monkeypatch.setattr(pd, "read_parquet", full)  # when the parts are joined
     run("recommend", number_model, "-k", 2, "-o", file)
     assert len(list((tmp_path / "recs.csv.parts").glob("*.parquet"))) == 3
     monkeypatch.undo()
     monkeypatch.setattr(importlib.import_module("bmcd.cli.recommend"), "CHUNK", 20)
     found = run("recommend", number_model, "-k", 3, "-o", file)
-    assert "run before" not in found.out
+    assert "previous run" not in found.out
     assert len(pd.read_csv(file)) == 180
     (tmp_path / "other.csv.parts").mkdir()
     (tmp_path / "other.csv.parts" / "thesis.txt").write_text("mine")
-    assert "is not ours" in refused("recommend", number_model, "-o", tmp_path / "other.csv")
+    assert "is not a folder of bmcd" in refused("recommend", number_model, "-o", tmp_path / "other.csv")
 
 
 def test_max_draws(run, number_model):

@@ -11,23 +11,9 @@ import pytest
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
 
 
-def fit_arguments(folder, path):
-    return (
-        "fit",
-        folder / "numbers.csv",
-        "-o",
-        path,
-        "--model",
-        "bmcd",
-        "--clusters",
-        2,
-        "--chains",
-        2,
-        "--draws",
-        1500,
-        "--warmup",
-        50,
-    )
+def fit_arguments(folder, path, draws=1500, warmup=50):
+    options = ("--model", "bmcd", "--clusters", 2, "--chains", 2, "--draws", draws, "--warmup", warmup)
+    return ("fit", folder / "numbers.csv", "-o", path, *options)
 
 
 def stopped(process, checkpoint, how):
@@ -103,25 +89,6 @@ def test_an_encoding_that_lacks_the_letters(start, text_model):
     assert "\\u88e4" in out
 
 
-def late(folder, path):
-    return (
-        "fit",
-        folder / "numbers.csv",
-        "-o",
-        path,
-        "--model",
-        "bmcd",
-        "--clusters",
-        2,
-        "--chains",
-        2,
-        "--draws",
-        20,
-        "--warmup",
-        5,
-    )
-
-
 # Ctrl-C in the process itself, at a moment that a person could only hit by chance.
 AT_A_MOMENT = """
 import os, signal, sys
@@ -149,12 +116,12 @@ def test_ctrl_c_while_the_model_is_written_comes_too_late(folder, tmp_path, run)
     """Everything is written, the checkpoint is gone, and it says so."""
     path = tmp_path / "m.bmcd"
     code = AT_A_MOMENT.format(name="pack_mixture", before=True)
-    found = interrupted_at(code, late(folder, path))
+    found = interrupted_at(code, fit_arguments(folder, path, 20, 5))
     assert found.returncode == 0, found.stderr
     assert f"bmcd: Ctrl-C came while the model was written: it is complete, in {path}." in found.stderr
     assert [file.name for file in tmp_path.iterdir()] == ["m.bmcd"]
     (tmp_path / "other").mkdir()
-    assert run(*late(folder, tmp_path / "other" / "m.bmcd")).code == 0
+    assert run(*fit_arguments(folder, tmp_path / "other" / "m.bmcd", 20, 5)).code == 0
     assert path.read_bytes() == (tmp_path / "other" / "m.bmcd").read_bytes()
 
 
@@ -162,11 +129,11 @@ def test_ctrl_c_before_the_model_is_written_writes_nothing(folder, tmp_path, run
     """All is drawn, and then Ctrl-C comes: no model, the checkpoint stays, and the same command goes on."""
     path = tmp_path / "m.bmcd"
     code = AT_A_MOMENT.format(name="sample_posterior", before=False)
-    found = interrupted_at(code, late(folder, path))
+    found = interrupted_at(code, fit_arguments(folder, path, 20, 5))
     assert found.returncode == 130, found.stderr
     assert "No model was written yet" in found.stderr
     assert "To resume, run again" in found.stderr
     assert not path.exists()
     assert (tmp_path / "m.bmcd.checkpoint").exists()
-    assert run(*late(folder, path)).code == 0
+    assert run(*fit_arguments(folder, path, 20, 5)).code == 0
     assert [file.name for file in tmp_path.iterdir()] == ["m.bmcd"]

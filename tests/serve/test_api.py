@@ -246,7 +246,7 @@ def test_metrics_count_every_request_by_route_and_status(start, files):
 @pytest.mark.parametrize(
     ("options", "named"),
     [
-        ({"slots": 0}, "slots must be 1"),
+        ({"slots": 0}, "slots must be a whole number, 1 or more"),
         ({"queue": 0}, "queue"),
         ({"key": "short"}, "8 characters"),
         ({"limits": {"k": 0}}, "limit k"),

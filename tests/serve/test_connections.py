@@ -9,8 +9,8 @@ import pytest
 import uvicorn
 from uvicorn.server import ServerState
 
-from bmcd.serve import connections as module
-from bmcd.serve.connections import Connections, Phase
+from bmcd.serve import gate as module
+from bmcd.serve.gate import Connections, Phase
 from bmcd.serve.settings import Limits
 
 PATIENCE = 60

@@ -86,7 +86,7 @@ def test_a_new_model_is_taken_and_a_bad_one_never_is_under_load(start, files, tm
             put(content, path)
             answer = client.post("/v1/reload")
             assert answer.status_code == 409, name
-            assert "goes on answering" in answer.json()["detail"]
+            assert "is still in use" in answer.json()["detail"]
             load.wait_for_more(3)
         path.unlink()
         assert client.post("/v1/reload").status_code == 409

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import bmcd
+from bmcd.serve.messages import Recommend
 from bmcd.serve.served_model import ServedModel
 
 NASTY = "<b>kind</b> & more"
@@ -113,4 +114,4 @@ def test_models_without_a_table_say_so(files):
     served = ServedModel.from_file(files["bmcd"])
     assert served.about["groups"] == {}
     with pytest.raises(ValueError, match="fitted without one"):
-        served.recommend([(None, [])], 3, only={"kind": ["x"]})
+        served.recommend(Recommend(people=[{"clicked": []}], k=3, only={"kind": ["x"]}))

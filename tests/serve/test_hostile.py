@@ -16,7 +16,7 @@ import httpx
 import pytest
 
 from bmcd.errors import InputError, StoreError
-from bmcd.serve.messages import Problem
+from bmcd.serve.messages import Problem, Recommend
 from bmcd.serve.metrics import Metrics
 from bmcd.serve.served_model import BLOCK, CurrentModel, ServedModel
 from bmcd.serve.settings import Limits, Settings
@@ -132,8 +132,6 @@ def test_invalid_rows_of_mlflow_stop_at_the_first(inside):
 
 
 def test_bodies_are_validated_away_from_the_event_loop(inside, monkeypatch):
-    from bmcd.serve.messages import Recommend
-
     threads, validate = [], Recommend.model_validate_json
 
     def noted(*arguments, **options):
@@ -160,11 +158,11 @@ def test_people_times_k_is_limited(inside):
     assert "20,000" in f"{Limits().recommendations:,}"
 
 
-def test_an_answer_that_took_too_long_frees_its_slot():
-    """Work that nobody waits for ends at its next look; before, it went on to its end."""
-    slots, ended = Slots(1, 5), threading.Event()
+def endless(began, ended):
+    """Return work that ends only when it is no longer wanted."""
 
-    def endless():
+    def work():
+        began.set()
         try:
             while True:
                 stop_if_unwanted()
@@ -172,9 +170,16 @@ def test_an_answer_that_took_too_long_frees_its_slot():
         finally:
             ended.set()
 
+    return work
+
+
+def test_an_answer_that_took_too_long_frees_its_slot():
+    """Work that nobody waits for ends at its next look; before, it went on to its end."""
+    slots, began, ended = Slots(1, 5), threading.Event(), threading.Event()
+
     async def ask():
         with pytest.raises(Problem) as late:
-            await slots.run(endless, 0.05)
+            await slots.run(endless(began, ended), 0.05)
         return late.value.status, await slots.run(lambda: "next", PATIENCE)
 
     assert asyncio.run(ask()) == (504, "next")
@@ -185,17 +190,7 @@ def test_an_answer_that_took_too_long_frees_its_slot():
 def test_work_is_stopped_at_the_end():
     """Python aborts if it ends while a daemon thread computes."""
     slots, began, ended = Slots(1, 5), threading.Event(), threading.Event()
-
-    def endless():
-        began.set()
-        try:
-            while True:
-                stop_if_unwanted()
-                time.sleep(0.001)
-        finally:
-            ended.set()
-
-    question, waiting = slots.submit(endless), slots.submit(lambda: None)
+    question, waiting = slots.submit(endless(began, ended)), slots.submit(lambda: None)
     assert began.wait(PATIENCE)
     slots.close(PATIENCE)
     assert ended.is_set()
@@ -206,10 +201,10 @@ def test_work_is_stopped_at_the_end():
 
 def test_many_people_are_answered_in_blocks_that_can_be_stopped(files, monkeypatch):
     model = ServedModel.from_file(files["tastes"])
-    people = [(number, ["i1", "i4"][: number % 3]) for number in range(2 * BLOCK + 5)]
-    whole = model.recommend(people, 5)
+    people = [{"id": number, "clicked": ["i1", "i4"][: number % 3]} for number in range(2 * BLOCK + 5)]
+    whole = model.recommend(Recommend(people=people, k=5))
     for first in range(0, len(people), 7):
-        some = model.recommend(people[first : first + 7], 5)["people"]
+        some = model.recommend(Recommend(people=people[first : first + 7], k=5))["people"]
         assert some == whole["people"][first : first + 7]
     looks = []
 
@@ -220,7 +215,7 @@ def test_many_people_are_answered_in_blocks_that_can_be_stopped(files, monkeypat
 
     monkeypatch.setattr("bmcd.serve.served_model.stop_if_unwanted", look)
     with pytest.raises(KeyError):
-        model.recommend(people, 5)
+        model.recommend(Recommend(people=people, k=5))
     assert len(looks) == 2
 
 

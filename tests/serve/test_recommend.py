@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 import bmcd
+from bmcd.serve.messages import Wanted
 from bmcd.serve.served_model import ServedModel
 
 pytestmark = pytest.mark.chance(0)
@@ -159,4 +160,4 @@ def test_what_a_user_clicked_is_given_in_click_order():
         clicks = bmcd.Clicks.from_frame(rows, order=order)
         model = bmcd.BMCD(1).fit(clicks, draws=2, warmup=1, chains=1)
         served = ServedModel(model, "")
-        assert served.recommend_to_user("ann", 1)["clicked"] == items
+        assert served.recommend_to_user("ann", Wanted(k=1))["clicked"] == items

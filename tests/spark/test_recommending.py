@@ -13,8 +13,8 @@ import pytest
 
 import bmcd
 from bmcd.errors import InputError, InputTypeError, MissingPackageError, UnknownIdError
-from bmcd.spark import recommending, shipping
-from bmcd.spark.shipping import missing_package, on_worker
+from bmcd.spark import recommending
+from bmcd.spark.recommending import missing_package, on_worker
 
 pytestmark = pytest.mark.xdist_group("spark")  # one session for all of them
 
@@ -82,8 +82,8 @@ def test_a_row_without_an_id_stops_the_job(spark, model_file):
 
 
 def test_a_task_that_is_killed_is_tried_again_and_gives_the_same(frame, model, model_file, simulation, monkeypatch):
-    def killed_once(module, function, **options):
-        work = on_worker(module, function, **options)
+    def killed_once(**options):
+        work = on_worker(**options)
 
         def call(batches):
             from pyspark import TaskContext
@@ -103,13 +103,13 @@ def test_a_task_that_is_killed_is_tried_again_and_gives_the_same(frame, model, m
 
 def test_a_worker_that_lacks_a_package_is_one_clear_error(require, spark, frame, model_file, monkeypatch):
     """The driver asks the workers before anything runs, by a function that reaches them without pyarrow."""
-    monkeypatch.setattr(shipping, "PACKAGES", ("numpy", "a_package_that_nobody_has"))
-    shipping._checked.clear()
+    monkeypatch.setattr(recommending, "PACKAGES", ("numpy", "a_package_that_nobody_has"))
+    recommending._checked.clear()
     with pytest.raises(MissingPackageError, match=r"a Spark worker, .*, lacks the package a_package_that"):
         bmcd.spark.recommend(frame, model_file)
     monkeypatch.undo()
     bmcd.spark.recommend(frame, model_file)  # nothing is missing, and that is remembered
-    assert spark in shipping._checked
+    assert spark in recommending._checked
 
 
 @pytest.mark.parametrize("package", ["pyarrow", "bmcd", "numba"])
@@ -122,7 +122,7 @@ def test_what_is_missing_is_named_where_it_is_missing(require, package):
         "try:\n    print(ask(0))\n"
         "except ImportError as error:\n    print(error)"
     )
-    asked = (missing_package(shipping.PACKAGES), on_worker("scoring", "score", name="x", k=1, options={}))
+    asked = (missing_package(recommending.PACKAGES), on_worker(name="x", k=1, options={}))
     for sent in asked if package == "bmcd" else asked[:1]:
         found = subprocess.run([sys.executable, "-c", code], input=pickled(sent), capture_output=True, check=True)
         assert f"lacks the package {package}".encode() in found.stdout

@@ -6,50 +6,37 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from bmcd.cli.options import (
-    USUAL,
-    AsJson,
-    AtLeast,
-    Horizon,
-    K,
-    Layout,
-    Log,
-    MostClicked,
-    Seed,
-    TableFile,
-    TextIds,
-    Threads,
-    option,
-    read_log,
-)
+from bmcd.cli import options as opt
+from bmcd.cli.options import option
 from bmcd.cli.output import TABLES, check_output, print_json, say, write_frame
 from bmcd.utils import plain
 
 
 def backtest(
-    clicks: Log,
+    clicks: opt.Log,
     model: Annotated[
-        list[str] | None, option("Blend (default), Tastes, BMCD or a baseline such as Popularity; may be repeated.")
+        list[str] | None,
+        option("Blend (default), Tastes, BMCD or a baseline such as Popularity; may be repeated."),
     ] = None,
     cuts: Annotated[int, option("The number of past times at which models are fitted.", min=1)] = 5,
     window: Annotated[
         str | None, option("How long each fit is in use, such as 1h. Default: 1d, if the clicks have times.")
     ] = None,
-    k: K = 10,
-    horizon: Horizon = None,
+    k: opt.K = 10,
+    horizon: opt.Horizon = None,
     at: Annotated[
         Literal["moment", "cut"],
         option("moment: ask at a random moment of each user; cut: at the cut (nightly lists)."),
     ] = "moment",
     repeats: Annotated[bool, option("Count repeated clicks as next clicks.", "--repeats")] = False,
-    seed: Seed = 0,
-    threads: Threads = None,
-    output: TableFile = None,
-    layout: Layout = USUAL,
-    text_ids: TextIds = False,
-    most_clicked: MostClicked = None,
-    at_least: AtLeast = None,
-    as_json: AsJson = False,
+    seed: opt.Seed = 0,
+    threads: opt.Threads = None,
+    output: opt.TableFile = None,
+    layout: opt.Layout = opt.USUAL,
+    text_ids: opt.TextIds = False,
+    most_clicked: opt.MostClicked = None,
+    at_least: opt.AtLeast = None,
+    as_json: opt.AsJson = False,
 ) -> None:
     """Fit models at several past times, and compare predictions with the clicks that followed.
 
@@ -60,7 +47,7 @@ def backtest(
     import bmcd
 
     models = _models(model or ["Blend"], repeats)
-    data = read_log(clicks, layout, most_clicked, at_least, text_ids=text_ids)
+    data = opt.read_log(clicks, layout, most_clicked, at_least, text_ids=text_ids)
     found = bmcd.backtest(models, data, cuts, window, k, horizon, at, seed, repeats=repeats, n_threads=threads)
     if target is not None:
         write_frame(found.to_frame(), target)
@@ -74,14 +61,7 @@ def backtest(
 
 def _models(names: list[str], repeats: bool) -> dict[str, Any]:
     """Return models with their default settings, by name."""
-    import bmcd
-    from bmcd import baselines
-
-    classes: dict[str, Any] = {name: getattr(bmcd, name) for name in ("Blend", "Tastes", "BMCD")}
-    for name in baselines.__all__:
-        one = getattr(baselines, name)
-        if hasattr(one, "recommend_for") and not getattr(one, "__abstractmethods__", None):
-            classes[name] = one
+    classes = opt.model_classes()
     by_text = {name.lower(): name for name in classes}
     models = {}
     for text in names:

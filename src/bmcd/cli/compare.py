@@ -36,7 +36,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bmcd.cli.options import AsJson, Threads, option
+from bmcd.cli.options import AsJson, Threads, model_classes, narrowed, option
 from bmcd.cli.output import console, print_json, say
 from bmcd.errors import ConfigError, OutputError
 from bmcd.files import open_replacement, write_csv, write_file, write_json
@@ -47,9 +47,9 @@ if TYPE_CHECKING:
 
 COMPARE_KEYS = ("horizon", "against", "level", "resamples", "n_popular")
 KEYS = ("k", "seed", *COMPARE_KEYS, "data", "tuning", "models")
-# Written into the config.json beside a result, which can be run again.
+# Keys of the config.json beside a result, which can be run again.
 RECORDED = ("train", "test", "versions")
-# What says how a file is to be read, as in `read_clicks`.
+# Arguments of `read_clicks`.
 READING_KEYS = (
     *("user", "item", "title", "title_item", "title_column", "time_column"),
     *("order", "session_column", "session_gap", "missing", "delimiter", "encoding", "text_ids"),
@@ -97,7 +97,7 @@ def run_config(
     tuning_<model>.csv. The config.json that is saved has the settings found. It can be run itself: it gives the
     same result, or an error if the data are no longer the same.
     """
-    from bmcd.evaluation.compare import compare as compared
+    import bmcd
     from bmcd.evaluation.compare import config_of
 
     path = Path(path)
@@ -115,16 +115,14 @@ def run_config(
             continue
         model_class, options = _model_class(name, entry), _options(entry)
         if entry.get("grid"):
-            from bmcd.evaluation.tune import tune
-
             grid = {**{key: [value] for key, value in options.items()}, **entry["grid"]}
-            tuned = tune(model_class, train, grid, seed=seed, fit=entry.get("fit"), **tuning)
+            tuned = bmcd.tune(model_class, train, grid, seed=seed, fit=entry.get("fit"), **tuning)
             tables[name], models[name] = tuned.table, tuned.model
         else:
             models[name] = model_class(**options)
     compare_options = {key: config[key] for key in COMPARE_KEYS if key in config}
     fits = {name: entry.get("fit", {}) for name, entry in config["models"].items()}
-    comparison = compared(models, train, test, k, seed=seed, fit=fits, progress=progress, **compare_options)
+    comparison = bmcd.compare(models, train, test, k, seed=seed, fit=fits, progress=progress, **compare_options)
     if out is not None:
         folder = comparison.save(out)
         made = compare_options | config_of(comparison) | {"data": _absolute(config["data"], path.parent)}
@@ -141,7 +139,7 @@ def run_config(
 
 
 def read_config(path: str | Path) -> dict[str, Any]:
-    """Return what a config file says, after checking its keys."""
+    """Return the content of a config file, after checking its keys."""
     path = Path(path)
     text, kind = path.read_text(encoding="utf-8"), "JSON" if path.suffix == ".json" else "TOML"
     try:
@@ -168,45 +166,28 @@ def load_data(data: Mapping[str, Any], seed: int, folder: Path) -> tuple[Clicks,
     sources = [key for key in ("dataset", "simulate", "file") if key in data]
     if len(sources) != 1:
         raise ConfigError(f"[data] must have one of dataset, simulate and file, but it has {sources or 'none'}.")
-    if sources == ["simulate"]:
-        from bmcd.simulation import simulate
+    import bmcd
 
-        simulation = simulate(**{"seed": seed, **data["simulate"]})
+    if sources == ["simulate"]:
+        simulation = bmcd.simulate(**{"seed": seed, **data["simulate"]})
         if "hold_out" not in data:
             return simulation.clicks, simulation
         clicks = simulation.clicks
     elif sources == ["dataset"]:
-        from bmcd.clicks.datasets import load_dataset
-
-        clicks = load_dataset(data["dataset"])
+        clicks = bmcd.load_dataset(data["dataset"])
     else:
-        from bmcd.clicks.reading import read_clicks
-
         options = {key: data[key] for key in READING_KEYS if key in data}
         titles = folder / data["titles"] if "titles" in data else None
-        clicks = read_clicks(folder / data["file"], titles=titles, **options)
+        clicks = bmcd.read_clicks(folder / data["file"], titles=titles, **options)
     if "hold_out" not in data:
-        raise ConfigError("[data] has no hold_out: how many clicks of each user to test on.")
-    if "most_clicked" in data:
-        clicks = clicks.most_clicked(data["most_clicked"])
-    if "at_least" in data:
-        clicks = clicks.at_least(data["at_least"])
+        raise ConfigError("[data] has no hold_out: the number of clicks of each user to test on.")
+    clicks = narrowed(clicks, data.get("most_clicked"), data.get("at_least"))
     how = {key: data[key] for key in HOLDING_OUT_KEYS if key in data}
     return clicks.hold_out(data["hold_out"], seed=data.get("seed", seed), **how)
 
 
 def _model_class(name: str, entry: Mapping[str, Any]) -> Any:
-    from bmcd import baselines
-    from bmcd.blend.blend import Blend
-    from bmcd.models.bmcd import BMCD
-    from bmcd.models.tastes import Tastes
-
-    known = {
-        "BMCD": BMCD,
-        "Tastes": Tastes,
-        "Blend": Blend,
-        **{rival: getattr(baselines, rival) for rival in baselines.__all__ if rival != "Baseline"},
-    }
+    known = model_classes()
     wanted = entry.get("class", name)
     if wanted not in known:
         raise ConfigError(
@@ -218,14 +199,14 @@ def _model_class(name: str, entry: Mapping[str, Any]) -> Any:
 def _options(entry: Mapping[str, Any]) -> dict[str, Any]:
     options = dict(entry.get("options", {}))
     if isinstance(options.get("priors"), dict):
-        from bmcd.inference.mixture import Priors
+        from bmcd import Priors
 
         options["priors"] = Priors(**options["priors"])
     return options
 
 
 def _check_same(recorded: Mapping[str, Any], train: Clicks) -> None:
-    """Refuse other training clicks than those recorded; configs of version 0.1 have sizes, but no fingerprint."""
+    """Raise an error for other training clicks than those recorded; version 0.1 recorded sizes only."""
     if "fingerprint" in recorded:
         changed = ["fingerprint"] if recorded["fingerprint"] != train.fingerprint() else []
     else:

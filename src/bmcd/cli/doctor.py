@@ -1,4 +1,4 @@
-"""`bmcd doctor`: check the installation, and that it computes what it should."""
+"""`bmcd doctor`: check the installation and its numerical results."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Callable
 from itertools import permutations
 from pathlib import Path
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated
 
 import typer
 
@@ -27,30 +27,14 @@ NEEDED = (
     "narwhals", "numba", "numpy", "pandas", "pyarrow", "rich", "safetensors", "scipy", "threadpoolctl", "typer",
 )  # fmt: skip
 EXTRA = {
-    "matplotlib": "figures and the report",
-    "arviz-base": "to_arviz",
-    "polars": "polars frames",
-    "implicit": "ALS",
-    "pyspark": "SparkALS",
-    "ortools": "rerank",
-    "fastapi": "serve",
-}
-LITTLE = 500e6  # bytes of memory or disk with which even the bundled data are tight
+    "matplotlib": "figures and the report", "arviz-base": "to_arviz", "polars": "polars frames", "implicit": "ALS",
+    "pyspark": "SparkALS", "ortools": "rerank", "fastapi": "serve",
+}  # fmt: skip
+LITTLE = 500e6  # bytes of memory or disk that are too few even for the bundled data
 WRONG = "Results may be wrong: clear the numba cache (below) and try again."
 STYLES = {"good": "green", "note": "yellow", "broken": "bold red"}
-
-
-State = Literal["good", "note", "broken"]
-Result = tuple[State, str] | tuple[State, str, str]
-
-
-class Check(NamedTuple):
-    """What one check found."""
-
-    name: str
-    state: State
-    text: str
-    advice: str = ""
+Result = tuple[str, str] | tuple[str, str, str]
+"""A state of `STYLES`, what was found, and advice."""
 
 
 def doctor(
@@ -61,28 +45,28 @@ def doctor(
 
     Each problem comes with a remedy. The exit code is 0 only if nothing is broken.
     """
-    from rich.table import Table
-    from rich.text import Text
-
     found = []
     for name, check in (CHECKS | ({} if model is None else {"model": lambda: check_model(model)})).items():
         try:
-            found.append(Check(name, *check()))
-        except Exception as error:  # this is the finding of the check
-            said = f"{type(error).__name__}: {error}"
-            found.append(Check(name, "broken", said, "Reinstall: pip install -U bmcd"))
-    broken = [check for check in found if check.state == "broken"]
+            state, text, advice = (*check(), "")[:3]
+        except Exception as error:  # this is the result of the check
+            state, text, advice = "broken", f"{type(error).__name__}: {error}", "Reinstall: pip install -U bmcd"
+        found.append({"name": name, "state": state, "text": text, "advice": advice})
+    n_broken = sum(one["state"] == "broken" for one in found)
     if as_json:
-        print_json({"healthy": not broken, "checks": [check._asdict() for check in found]})
+        print_json({"healthy": not n_broken, "checks": found})
     else:
+        from rich.table import Table
+        from rich.text import Text
+
         table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
         for one in found:
-            line = Text(plain(f"{one.text} {one.advice}".strip()))
-            table.add_row(Text(one.state, style=STYLES[one.state]), Text(one.name), line)
+            line = Text(plain(f"{one['text']} {one['advice']}".strip()))
+            table.add_row(Text(one["state"], style=STYLES[one["state"]]), Text(one["name"]), line)
         console().print(table)
-        verdict = f"{len(broken)} of {len(found)} checks failed." if broken else "Everything works."
-        say(f"\n{verdict}", style="bold")
-    if broken:
+        said = f"{n_broken} of {len(found)} checks failed." if n_broken else "Everything works."
+        say(f"\n{said}", style="bold")
+    if n_broken:
         raise typer.Exit(1)
 
 
@@ -94,10 +78,10 @@ def check_python() -> Result:
 
 
 def check_packages() -> Result:
-    """Versions of the packages that are needed."""
+    """Versions of the required packages."""
     versions = {name: _version(name) for name in NEEDED}
-    if missing := " ".join(name for name, version in versions.items() if not version):
-        return "broken", f"missing: {missing.replace(' ', ', ')}.", f"Get them: pip install {missing}"
+    if missing := [name for name, version in versions.items() if not version]:
+        return "broken", f"missing: {', '.join(missing)}.", f"Install: pip install {' '.join(missing)}"
     return "good", ", ".join(f"{name} {version}" for name, version in versions.items()) + "."
 
 
@@ -105,6 +89,13 @@ def check_extras() -> Result:
     """Versions of the packages of the extras."""
     found = {name: _version(name) or f"is not installed ({use}; optional)" for name, use in EXTRA.items()}
     return "good", ", ".join(f"{name} {text}" for name, text in found.items()) + "."
+
+
+def _version(package: str) -> str:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return ""
 
 
 def check_cores() -> Result:
@@ -123,7 +114,8 @@ def check_memory() -> Result:
     """Free memory."""
     if (free := free_memory()) is None:
         return "note", "this system does not report free memory."
-    return _at_least(free, f"{bytes_in_words(free)} free.", "Close other programs.")
+    text = f"{bytes_in_words(free)} free."
+    return ("note", text, "Close other programs.") if free < LITTLE else ("good", text)
 
 
 def check_disk() -> Result:
@@ -133,7 +125,7 @@ def check_disk() -> Result:
     text = f"{bytes_in_words(free)} free in {folder}"
     if not os.access(folder, os.W_OK):
         return "note", f"{text}, which is read-only.", "Give -o a path in another folder."
-    return _at_least(free, f"{text}.", "Free some space.")
+    return ("note", f"{text}.", "Free some space.") if free < LITTLE else ("good", f"{text}.")
 
 
 def check_log_z() -> Result:
@@ -171,7 +163,7 @@ def check_tiny_fit() -> Result:
 
 
 def check_compiled() -> Result:
-    """Where compiled code is kept, and how much of what has run came from there."""
+    """Where compiled code is kept, and how many kernels were loaded from there."""
     from bmcd.compiling import ADVICE, CACHE, user_folder
 
     modules = [module for name, module in list(sys.modules.items()) if name.startswith("bmcd.")]
@@ -227,14 +219,3 @@ CHECKS: dict[str, Callable[[], Result]] = {
     "tiny fit": check_tiny_fit,
     "compiled": check_compiled,  # after the fit, which has loaded or compiled what there is
 }
-
-
-def _version(package: str) -> str:
-    try:
-        return importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
-        return ""
-
-
-def _at_least(free: float, text: str, advice: str) -> Result:
-    return ("note", text, advice) if free < LITTLE else ("good", text)

@@ -1,4 +1,4 @@
-"""What a command does about errors and signals: one line for bad data, a traceback for a bug, never half a file."""
+"""Errors and signals: one line for bad data, a traceback for a bug, exit codes, signals that have to wait."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any, TextIO
+from typing import Any
 
 import typer
 from typer.core import TyperGroup
@@ -19,8 +19,8 @@ from typer.core import TyperGroup
 from bmcd.cli.output import complain
 from bmcd.errors import BmcdError, Message, Option
 
-BAD_DATA, NOT_CONVERGED = 1, 3  # 2 is bad usage, which click says
-STOPPED, PIPE_CLOSED = 130, 141  # 128 + the number of the signal, as shells have it
+BAD_DATA, NOT_CONVERGED = 1, 3  # 2 is bad usage, which click reports
+STOPPED, PIPE_CLOSED = 130, 141  # 128 + the number of the signal, as in shells
 # Arguments of Python whose option here has another name; the others have dashes for underscores.
 NAMES = {
     "user": "--user-column",
@@ -38,7 +38,7 @@ known: ContextVar[tuple[frozenset[str], frozenset[str]]] = ContextVar("known", d
 
 
 class Commands(TyperGroup):
-    """All commands of `bmcd`, whose errors are reported in the same way, in terms of their own options."""
+    """All commands of `bmcd`; errors are reported in one way, in terms of the options of the command."""
 
     def invoke(self, ctx: Any) -> Any:
         """Run a command."""
@@ -50,7 +50,7 @@ class Commands(TyperGroup):
             known.reset(before)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Find the command that is asked for."""
+        """Find the command by its name."""
         found: Any = super().resolve_command(ctx, args)
         takes_model = any(param.name == "model" for param in found[1].params)
         known.set((_options(found[1]), _options(self.commands["fit"]) if takes_model else frozenset()))
@@ -64,14 +64,14 @@ def _options(command: Any) -> frozenset[str]:
 @contextmanager
 def _reported() -> Iterator[None]:
     for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):  # a title that the terminal's encoding lacks must not stop anything
+        if hasattr(stream, "reconfigure"):  # characters that the terminal's encoding lacks are escaped
             stream.reconfigure(errors="backslashreplace")
     try:
         with warnings.catch_warnings():
             warnings.showwarning = _show_warning
             yield
             sys.stdout.flush()
-    except BrokenPipeError:  # `bmcd recommend ... | head`: the reader has seen enough
+    except BrokenPipeError:  # `bmcd recommend ... | head`: the reader has closed the pipe
         _forget_output()
         raise typer.Exit(PIPE_CLOSED) from None
     except KeyboardInterrupt as stop:
@@ -85,36 +85,36 @@ def _reported() -> Iterator[None]:
 
 
 def is_expected(error: Exception) -> bool:
-    """Whether an error is about data, files or options. If not, it is a bug, and its traceback is wanted."""
+    """Return whether an error is about data, files or options; any other is a bug, and its traceback is shown."""
     if isinstance(error, OSError) and not isinstance(error, BmcdError):
         return error.filename is not None
     return isinstance(error, BmcdError | MemoryError)
 
 
 def as_options(text: str) -> str:
-    """Say a message in options of the command line: of the command that runs, or of the fit of its model.
+    """Return a message in terms of options: of the command that runs, or of the fit of its model.
 
     >>> _ = known.set((frozenset(["--draws"]), frozenset()))
     >>> as_options(Message("Ask for more draws, such as ", Option("draws", 200), "."))
     'Ask for more draws, such as --draws 200.'
     """
     parts = text.parts if isinstance(text, Message) else (text,)
-    return "".join(_told(part) if isinstance(part, Option) else part for part in parts)
+    return "".join(_as_option(part) if isinstance(part, Option) else part for part in parts)
 
 
-def _told(option: Option) -> str:
+def _as_option(option: Option) -> str:
     name = NAMES.get(option.name, "--" + option.name.replace("_", "-"))
     value = ",".join(map(str, option.value)) if isinstance(option.value, list) else option.value
     words = name if value is None or name in FLAGS else f"{name} {_typed(str(value))}"
     own, of_fit = known.get()
     if name in own:
         return words
-    # Advice about a fit may come up when its model is used. Else Python's words, which are those of config files.
+    # Advice about a fit may appear when its model is used. Else Python's words, which are those of config files.
     return f"bmcd fit {words}" if name in of_fit else str(option)
 
 
 def _typed(value: str) -> str:
-    """The value as every shell takes it."""
+    """Return the value as every shell accepts it."""
     if value == "\t":
         return "tab"
     return value if re.fullmatch(r"[\w./:,-]+", value) else f'"{value}"'
@@ -124,35 +124,28 @@ def _reason(error: Exception) -> str:
     if isinstance(error, OSError):
         return f"{os.fsdecode(error.filename)}: {error.strerror or error}."
     if isinstance(error, MemoryError):
-        return "there is not enough memory. Take fewer users, items or draws."
+        return "there is not enough memory. Use fewer users, items or draws."
     return as_options(error.args[0]) if error.args and isinstance(error.args[0], Message) else str(error)
 
 
-def _show_warning(
-    message: Warning | str,
-    category: type[Warning],
-    filename: str,
-    lineno: int,
-    file: TextIO | None = None,
-    line: str | None = None,
-) -> None:
+def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
     text = message.args[0] if isinstance(message, Warning) and message.args else message
     complain(as_options(text) if isinstance(text, Message) else str(message), "warning: ")
 
 
 def _forget_output() -> None:
-    """Let what is still to be flushed at the end go nowhere."""
+    """Discard what is still to be flushed."""
     try:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    except OSError:  # standard output is no file, as in tests
+    except OSError:  # standard output is not a file, as in tests
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115 (lasts as long as the process)
 
 
 @contextmanager
 def held_back(number: int = signal.SIGINT) -> Iterator[Callable[[], bool]]:
-    """Delay Ctrl-C or another signal until the block is done; the function returned tells whether it came."""
+    """Delay Ctrl-C or another signal until the block is done; the yielded function returns whether it came."""
     came = threading.Event()
-    if threading.current_thread() is not threading.main_thread():  # which alone hears signals
+    if threading.current_thread() is not threading.main_thread():  # which alone receives signals
         yield came.is_set
         return
     before = signal.signal(number, lambda *_: came.set())

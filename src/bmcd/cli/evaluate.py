@@ -7,28 +7,17 @@ from typing import Annotated, Any
 
 import typer
 
-from bmcd.cli.options import (
-    USUAL,
-    AsJson,
-    Horizon,
-    IgnoreUnknown,
-    K,
-    Layout,
-    ModelFile,
-    TableFile,
-    Threads,
-    as_known,
-    option,
-)
+from bmcd.cli import options as opt
+from bmcd.cli.options import option
 from bmcd.cli.output import TABLES, check_output, print_json, print_table, say, write_frame
 from bmcd.errors import InputError
 
 
 def evaluate(
-    model: ModelFile,
+    model: opt.ModelFile,
     test: Annotated[Path, typer.Argument(help="Test clicks (csv, tsv, parquet) of the users of the model.")],
-    k: K = 10,
-    horizon: Horizon = None,
+    k: opt.K = 10,
+    horizon: opt.Horizon = None,
     popular: Annotated[
         int | None, option("The number of items that count as popular. Default: a fifth.", min=0)
     ] = None,
@@ -41,11 +30,11 @@ def evaluate(
     finite_sample: Annotated[
         bool, option("For --hit-rate: a bound that holds for any number of users.", "--finite-sample")
     ] = False,
-    output: TableFile = None,
-    threads: Threads = None,
-    layout: Layout = USUAL,
-    ignore_unknown: IgnoreUnknown = False,
-    as_json: AsJson = False,
+    output: opt.TableFile = None,
+    threads: opt.Threads = None,
+    layout: opt.Layout = opt.USUAL,
+    ignore_unknown: opt.IgnoreUnknown = False,
+    as_json: opt.AsJson = False,
 ) -> None:
     """Measure accuracy, diversity and calibration on held-out clicks, with 95 % intervals over users.
 
@@ -58,14 +47,13 @@ def evaluate(
     fitted = load_model(model)
     if fitted.clicks_.n_users == 0:
         raise InputError("this model was saved without users (--no-clicks), so there are no users to evaluate.")
-    truth = as_known(layout.read(test, notes=True), fitted.clicks_, ignore_unknown)
+    truth = opt.as_known(layout.read(test, notes=True), fitted.clicks_, ignore_unknown)
     recommended = fitted.recommend(k, horizon=horizon, n_threads=threads)
     found = bmcd.evaluate(recommended, fitted.clicks_, truth, horizon=horizon, k=k, n_popular=popular)
     cutoff = None
     if hit_rate is not None:
-        how: dict[str, Any] = {"confidence": confidence or None, "n_threads": threads}
-        how["finite_sample"] = finite_sample
-        cutoff = fitted.choose_cutoff(truth, hit_rate, k, horizon=horizon, **how)
+        how: dict[str, Any] = {"confidence": confidence or None, "finite_sample": finite_sample}
+        cutoff = fitted.choose_cutoff(truth, hit_rate, k, horizon=horizon, n_threads=threads, **how)
     table = found.to_frame(level=0.95)
     if target is not None:
         write_frame(table, target)
@@ -80,9 +68,8 @@ def evaluate(
         _print(found, table)
     if cutoff is not None:
         sure = f" ({confidence:.0%} sure)" if confidence else " (on these clicks)"
-        option = "" if horizon is None else f" --horizon {horizon}"
-        command = f"bmcd recommend {model} -k {k}{option} --min-probability {cutoff:.4f}"
-        say(f"To be right {hit_rate:.0%} of the time{sure}: {command}")
+        command = f"bmcd recommend {model} -k {k}{'' if horizon is None else f' --horizon {horizon}'}"
+        say(f"To be right {hit_rate:.0%} of the time{sure}: {command} --min-probability {cutoff:.4f}")
 
 
 def _print(found: Any, table: Any) -> None:

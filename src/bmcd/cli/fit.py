@@ -1,4 +1,4 @@
-"""`bmcd fit`: from clicks to a model file; if stopped and run again, it resumes."""
+"""`bmcd fit`: from clicks to a model file; an interrupted fit resumes."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
 
 import typer
 
+from bmcd.cli import options as opt
 from bmcd.cli.errors import NOT_CONVERGED, as_options, held_back
 from bmcd.cli.fit_checks import (
     CHAIN_OPTIONS,
@@ -23,23 +24,7 @@ from bmcd.cli.fit_checks import (
     latest,
     parsed_members,
 )
-from bmcd.cli.options import (
-    USUAL,
-    AsJson,
-    AtLeast,
-    Layout,
-    Log,
-    MostClicked,
-    Seed,
-    TextIds,
-    Threads,
-    in_data,
-    narrowed,
-    option,
-    read_log,
-    whole_number,
-    whole_numbers,
-)
+from bmcd.cli.options import in_data, option
 from bmcd.cli.output import MODELS, check_output, complain, file_size, print_json, print_table, rows_of, say
 from bmcd.errors import BmcdError, FitWarning, InputError, Interrupted, StoreError
 from bmcd.utils import plain
@@ -55,7 +40,7 @@ of_model, of_run = partial(option, rich_help_panel="Model"), partial(option, ric
 
 
 def fit(
-    clicks: Log,
+    clicks: opt.Log,
     output: Annotated[Path, option("The model file to write: .bmcd", "--output", "-o")],
     titles: Annotated[Path | None, in_data("A file with titles: a column of items, a column of titles.")] = None,
     title_column: Annotated[
@@ -66,13 +51,13 @@ def fit(
         Path | None, in_data("A file with columns item, groups (such as section, genre), link, image, date.")
     ] = None,
     groups: Annotated[str | None, in_data("The columns of --items with groups, such as section,source.")] = None,
-    layout: Layout = USUAL,
-    text_ids: TextIds = False,
+    layout: opt.Layout = opt.USUAL,
+    text_ids: opt.TextIds = False,
     last: Annotated[
         str | None, in_data("Fit to the last hours or days of the log, such as 72h, back from its last click.")
     ] = None,
-    most_clicked: MostClicked = None,
-    at_least: AtLeast = None,
+    most_clicked: opt.MostClicked = None,
+    at_least: opt.AtLeast = None,
     model: Annotated[
         ModelName,
         of_model("blend: next clicks, calibrated; tastes: several tastes per user; bmcd: one cluster per user."),
@@ -118,8 +103,8 @@ def fit(
         str | None,
         of_run("Maximum number of users per chain, each with its own random sample, or auto. Default: all."),
     ] = None,
-    seed: Seed = 0,
-    threads: Threads = None,
+    seed: opt.Seed = 0,
+    threads: opt.Threads = None,
     max_time: Annotated[
         float | None, of_run("Seconds after which chains stop (choosing clusters does not count).")
     ] = None,
@@ -134,7 +119,8 @@ def fit(
         str | None, of_run("For other distances than footrule: the -k to ask for later. Default: 5,10.")
     ] = None,
     no_clicks: Annotated[
-        bool, option("Store no users, no click sequences, and no count of fewer than five users.", "--no-clicks")
+        bool,
+        option("Store no users, no click sequences, and no count of fewer than five users.", "--no-clicks"),
     ] = False,
     require_converged: Annotated[
         bool,
@@ -143,7 +129,7 @@ def fit(
             "--require-converged",
         ),
     ] = False,
-    as_json: AsJson = False,
+    as_json: opt.AsJson = False,
 ) -> None:
     """Fit a model to clicks and write it to a file.
 
@@ -158,7 +144,7 @@ def fit(
         "distance": distance, "rank_scale": rank_scale, "sampler": sampler, "draws": draws, "warmup": warmup,
         "chains": chains, "thin": thin, "max_time": max_time, "checkpoint": checkpoint, "blend": blend,
         "max_users": None if max_users is None else _auto_or_number(max_users, "--max-users", "50000"),
-        "count_k": None if count_k is None else whole_numbers([count_k], "--count-k"),
+        "count_k": None if count_k is None else opt.whole_numbers([count_k], "--count-k"),
         "refresh": refresh, "repeats": repeats or None,
     }  # fmt: skip
     asked = {name: value for name, value in asked.items() if value is not None}
@@ -187,10 +173,10 @@ def fit(
     if items is not None:
         about |= {"items": items, "groups": None if groups is None else [one.strip() for one in groups.split(",")]}
     earlier = None if before is None else _loaded(before, model)
-    data = read_log(clicks, layout, titles=titles, text_ids=text_ids, **about)
+    data = opt.read_log(clicks, layout, titles=titles, text_ids=text_ids, **about)
     if last is not None or isinstance(earlier, bmcd.Blend):
         data = latest(data, clicks, last, earlier, before)
-    data = narrowed(data, most_clicked, at_least)
+    data = opt.narrowed(data, most_clicked, at_least)
     if no_clicks:  # otherwise the order of items would be that of the clicks of the first user
         data = data.of_items(np.argsort(id_ranks(data.items)))
     if not as_json:
@@ -263,15 +249,15 @@ def parsed_clusters(text: str) -> int | range | None:
         return None
     low, dash, high = text.partition("-")
     such_as = "auto, a number such as 8, or 4-20"
-    first = whole_number(low, "--clusters", such_as)
-    last = whole_number(high, "--clusters", such_as) if dash else first
+    first = opt.whole_number(low, "--clusters", such_as)
+    last = opt.whole_number(high, "--clusters", such_as) if dash else first
     if last < first:
         raise typer.BadParameter(f"--clusters must be {such_as}, not {plain(text)!r}.")
     return range(first, last + 1) if dash else first
 
 
 def _auto_or_number(text: str, name: str, such_as: str) -> int | Literal["auto"]:
-    return "auto" if text == "auto" else whole_number(text, name, f"auto or a number such as {such_as}")
+    return "auto" if text == "auto" else opt.whole_number(text, name, f"auto or a number such as {such_as}")
 
 
 def _check_durations(**given: str | None) -> None:

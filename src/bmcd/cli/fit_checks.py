@@ -1,4 +1,4 @@
-"""What `bmcd fit` refuses: options the model does not take, fits that cannot end, and logs that cannot be right."""
+"""Checks of `bmcd fit`: options that a model does not take, fits that take too long, logs that cannot be right."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def check_options(model: ModelName, members: Sequence[str], given: Mapping[str, 
     if "BMCD" in members and isinstance(clusters, range):
         raise typer.BadParameter("a blend with BMCD needs a number of --clusters, or auto.")
     if no_clicks and (needing := [member for member in members if member in NEEDS_CLICKS]):
-        raise typer.BadParameter(f"{needing[0]} needs everybody's clicks: leave out --no-clicks, or {needing[0]}.")
+        raise typer.BadParameter(f"{needing[0]} needs the clicks of users: leave out --no-clicks, or {needing[0]}.")
     if model == "bmcd" and distance != "footrule" and given.get("sampler") != "paper":
         raise typer.BadParameter(f"--distance {distance} needs --sampler paper.")
     if model == "bmcd" and distance != "footrule" and not isinstance(clusters, int):

@@ -1,4 +1,4 @@
-"""Options that several commands share, each declared once, and what they name: files of clicks, ids, groups."""
+"""Options that several commands share, each declared once; files of clicks and ids that they name."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Order = Literal["time", "rows", "none"]
 
 
 def option(text: str, *names: str, **more: Any) -> Any:
-    """Declare an option by its help text; without names it is called like the parameter."""
+    """Declare an option by its help text; by default it has the name of the parameter."""
     return typer.Option(*names, help=text, **more)
 
 
@@ -190,7 +190,7 @@ def as_command(function: Callable[..., None]) -> Callable[..., None]:
     def run(*, quiet: bool, **given: Any) -> None:
         for name, kind in groups.items():
             given[name] = kind(**{field: given.pop(field) for field in kind._fields})
-        with _quiet(quiet), _logged():
+        with _quiet(quiet), logged(LOG, "bmcd: %(message)s"):
             function(**given)
 
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
@@ -212,16 +212,19 @@ def _quiet(wanted: bool) -> Iterator[None]:
 
 
 @contextmanager
-def _logged() -> Iterator[None]:
-    handler, level = logging.StreamHandler(sys.stderr), LOG.level
-    handler.setFormatter(logging.Formatter("bmcd: %(message)s"))
-    LOG.addHandler(handler)
-    LOG.setLevel(logging.INFO)
+def logged(log: logging.Logger, form: str, level: int = logging.INFO, *, alone: bool = False) -> Iterator[None]:
+    """Write a log to standard error; ``alone``: its lines do not go to the log above it as well."""
+    handler, before = logging.StreamHandler(sys.stderr), log.level
+    handler.setFormatter(logging.Formatter(form))
+    log.addHandler(handler)
+    log.setLevel(level)
+    log.propagate = not alone
     try:
         yield
     finally:
-        LOG.removeHandler(handler)
-        LOG.setLevel(level)
+        log.removeHandler(handler)
+        log.setLevel(before)
+        log.propagate = True
 
 
 def read_log(
@@ -259,6 +262,15 @@ def filters(given: list[str] | None, name: str, table: ItemTable | None) -> dict
         else:
             found.setdefault(column, []).extend(ids_in(values))
     return found or None
+
+
+def model_classes() -> dict[str, Any]:
+    """Return all models and baselines by name."""
+    import bmcd
+    from bmcd import baselines
+
+    classes = {name: getattr(bmcd, name) for name in ("Blend", "Tastes", "BMCD")}
+    return classes | {name: getattr(baselines, name) for name in baselines.__all__ if name != "Baseline"}
 
 
 def whole_number(text: str, name: str, such_as: str) -> int:

@@ -39,7 +39,7 @@ def console() -> Console:
 def print_table(
     headings: Sequence[str], rows: Iterable[Sequence[object]], left: Sequence[str] = (), title: str | None = None
 ) -> None:
-    """Print a table of texts, to the right but for the columns named."""
+    """Print a table of texts, aligned right except for the columns in ``left``."""
     from rich.table import Table
     from rich.text import Text
 
@@ -71,7 +71,7 @@ def print_json(value: Any) -> None:
 
 
 def check_output(path: Path, kinds: Sequence[str], but_not: Iterable[Path | str | None] = ()) -> Path:
-    """Refuse a file that cannot be written, before any work is done for it; return where to write.
+    """Return where to write; raise an error, before any work is done, if the file cannot be written.
 
     The kind follows from the extension; ``but_not`` are files that must not be overwritten.
     """
@@ -80,14 +80,14 @@ def check_output(path: Path, kinds: Sequence[str], but_not: Iterable[Path | str 
         raise typer.BadParameter(f"{plain(path)}: the name must end in {' or '.join(kinds)}, {has}.")
     for other in but_not:
         if other is not None and _same_file(path, Path(other)):
-            raise typer.BadParameter(f"{plain(path)}: would overwrite a file it is made from. Give another name.")
+            raise typer.BadParameter(f"{plain(path)}: would overwrite one of its inputs. Give another name.")
     return check_writable(path)
 
 
 def _same_file(one: Path, two: Path) -> bool:
     try:
         return os.path.samefile(one, two)
-    except OSError:  # one of them is not there yet
+    except OSError:  # one of them does not exist yet
         return os.path.realpath(one) == os.path.realpath(two)
 
 
@@ -97,7 +97,7 @@ def write_frame(frame: Any, path: Path, *, raw: bool = False) -> None:
 
 
 def write_frames(frames: Mapping[Path, Any], *, raw: bool = False) -> None:
-    """Write several tables; either all files are there in the end, or none has changed."""
+    """Write several tables; either all of them, or no file has changed."""
     with ExitStack() as stack:
         for path, frame in frames.items():
             stack.enter_context(open_table(path, raw=raw))(frame)
@@ -105,7 +105,7 @@ def write_frames(frames: Mapping[Path, Any], *, raw: bool = False) -> None:
 
 @contextmanager
 def open_table(path: Path, text: Iterable[str] = (), *, raw: bool = False) -> Iterator[Callable[[Any], None]]:
-    """Open a table to be written frame by frame; the file is complete or not there.
+    """Open a table to be written frame by frame; an incomplete file is removed.
 
     ``text`` names columns that hold ids of several kinds, which are written as text in every frame. In csv an
     apostrophe is put before what a spreadsheet would run as a formula, unless ``raw``.
@@ -144,19 +144,13 @@ def open_table(path: Path, text: Iterable[str] = (), *, raw: bool = False) -> It
 
 
 def write_in_parts(
-    target: Path,
-    made: Callable[[int, int], Any],
-    n_users: int,
-    size: int,
-    of: str,
-    text: Iterable[str],
-    *,
+    target: Path, made: Callable[[int, int], Any], n_users: int, size: int, of: str, text: Iterable[str], *,
     raw: bool = False,
-) -> tuple[int, int]:
+) -> tuple[int, int]:  # fmt: skip
     """Write the rows of all users, ``size`` of them at a time; return the rows, and users of an earlier run.
 
-    Each part is a parquet file in a folder beside the target, which stays if the run is stopped: the next run of
-    the same (``of``) resumes from it. When all parts are there they become the target, and the folder is removed.
+    Each part is a parquet file in a folder beside the target, which stays if the run is stopped: the next run with
+    the same ``of`` resumes from it. When all parts are complete they are joined, and the folder is removed.
     """
     import pandas as pd
 

@@ -10,27 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bmcd.cli.options import (
-    NO_RULES,
-    USUAL,
-    AsJson,
-    GroupRules,
-    Horizon,
-    IgnoreUnknown,
-    K,
-    Layout,
-    ModelFile,
-    Never,
-    Only,
-    Output,
-    RawCells,
-    Threads,
-    filters,
-    ids_in,
-    ids_of_file,
-    option,
-    own_ids,
-)
+from bmcd.cli import options as opt
+from bmcd.cli.options import option
 from bmcd.cli.output import (
     TABLES,
     check_output,
@@ -55,9 +36,9 @@ CHUNK = 5_000
 
 
 def recommend(
-    model: ModelFile,
-    k: K = 10,
-    horizon: Horizon = None,
+    model: opt.ModelFile,
+    k: opt.K = 10,
+    horizon: opt.Horizon = None,
     users: Annotated[
         str | None, option("Only these users: ann,bob. An id with a comma in double quotes: '\"a,b\"'.")
     ] = None,
@@ -67,20 +48,20 @@ def recommend(
     ] = None,
     items_file: Annotated[Path | None, option("Recommend only items in this file, one per line.")] = None,
     min_probability: Annotated[float | None, option("Leave out less probable items.", min=0.0, max=1.0)] = None,
-    only: Only = None,
-    never: Never = None,
-    groups: GroupRules = NO_RULES,
-    output: Output = None,
-    raw: RawCells = False,
+    only: opt.Only = None,
+    never: opt.Never = None,
+    groups: opt.GroupRules = opt.NO_RULES,
+    output: opt.Output = None,
+    raw: opt.RawCells = False,
     show: Annotated[int, option("The number of users to print if no users are given.", min=1)] = 5,
     max_draws: Annotated[
         int | None,
         option("Draws to average over; fewer are faster. Default: 20 of BMCD, 40 of Tastes; 0: all.", min=0),
     ] = None,
-    threads: Threads = None,
-    layout: Layout = USUAL,
-    ignore_unknown: IgnoreUnknown = False,
-    as_json: AsJson = False,
+    threads: opt.Threads = None,
+    layout: opt.Layout = opt.USUAL,
+    ignore_unknown: opt.IgnoreUnknown = False,
+    as_json: opt.AsJson = False,
 ) -> None:
     """Recommend items, each with the probability that it is among the user's next clicks.
 
@@ -89,7 +70,7 @@ def recommend(
     """
     if sum(given is not None for given in (users, users_file, histories)) > 1:
         raise typer.BadParameter("give one of --users, --users-file and --histories.")
-    if users is not None and not ids_in(users):
+    if users is not None and not opt.ids_in(users):
         raise typer.BadParameter("--users has no ids in it.")
     target = None if output is None else check_output(output, TABLES, [model, users_file, histories, items_file])
     import bmcd
@@ -98,13 +79,13 @@ def recommend(
 
     fitted = load_model(model)
     known, rules = fitted.clicks_, groups.rules()
-    items = None if items_file is None else ids_of_file(items_file, "item", layout)
+    items = None if items_file is None else opt.ids_of_file(items_file, "item", layout)
     hint = "The model can recommend only items it was fitted to."
     options: dict[str, Any] = {
-        "items": None if items is None else own_ids(items, known.items, "item", hint),
+        "items": None if items is None else opt.own_ids(items, known.items, "item", hint),
         "min_probability": min_probability,
-        "only": filters(only, "--only", known.items_table),
-        "never": filters(never, "--never", known.items_table),
+        "only": opt.filters(only, "--only", known.items_table),
+        "never": opt.filters(never, "--never", known.items_table),
         "horizon": horizon,
         "max_draws": max_draws,
     }
@@ -116,7 +97,8 @@ def recommend(
     options |= {"n_threads": threads} | ({} if rules is None else {"rules": rules})
     new_users = None
     if histories is None:
-        texts = ids_of_file(users_file, "user", layout) if users_file else None if users is None else ids_in(users)
+        texts = None if users is None else opt.ids_in(users)
+        texts = texts if users_file is None else opt.ids_of_file(users_file, "user", layout)
         asked, is_open = wanted_users(fitted, texts), texts is None
     else:
         lists = _histories(fitted, layout.ordered(histories).read(histories, notes=True))
@@ -211,7 +193,7 @@ def wanted_users(fitted: Model, texts: list[str] | None) -> list[Any]:
         raise InputError("this model was saved without users (--no-clicks): give their clicks with --histories.")
     if texts is None:
         return list(known.tolist())
-    return own_ids(texts, known, "user", "For new users, give their clicks with --histories.")
+    return opt.own_ids(texts, known, "user", "For new users, give their clicks with --histories.")
 
 
 def _histories(fitted: Model, clicks: Clicks) -> dict[Any, list[Any]]:

@@ -5,16 +5,16 @@ from __future__ import annotations
 import logging
 import os
 import signal
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable
+from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from bmcd.cli.errors import held_back
-from bmcd.cli.options import USUAL, IgnoreUnknown, Layout, ModelFile, as_known
+from bmcd.cli.options import USUAL, AsJson, IgnoreUnknown, Layout, ModelFile, as_known, logged, option
 from bmcd.cli.output import print_json, say
 from bmcd.progress import QUIET
 from bmcd.utils import import_optional
@@ -23,99 +23,70 @@ if TYPE_CHECKING:
     from bmcd.serve.served_model import ServedModel
 
 KEY = "BMCD_SERVE_KEY"
-LIMITS, LIVE = "Limits", "Live use"
+KeyFile = Annotated[
+    Path | None, option(f"A file with the key of the service. Default: the variable {KEY}, if it is set.")
+]
+of_live = partial(option, rich_help_panel="Live use")
+limit = partial(option, rich_help_panel="Limits", min=1)
 
 
 def serve(
     model: ModelFile,
-    host: Annotated[str, typer.Option(help="Listen on this address; 0.0.0.0 is for all.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one.")] = 8000,
+    host: Annotated[str, option("Listen on this address; 0.0.0.0 is for all.")] = "127.0.0.1",
+    port: Annotated[int, option("0 takes a free one.", min=0, max=65535)] = 8000,
     watch: Annotated[
-        bool,
-        typer.Option("--watch", help="Load the file again whenever it changes; a bad file keeps the old model."),
+        bool, option("Load the file again when it changes; if that fails, the previous model stays.", "--watch")
     ] = False,
-    key_file: Annotated[
-        Path | None,
-        typer.Option(help=f"A file with the key that callers must send; by default the variable {KEY}, if set."),
-    ] = None,
+    key_file: KeyFile = None,
     no_key: Annotated[
-        bool, typer.Option("--no-key", help="Serve without a key although --host lets other machines reach it.")
+        bool, option("Serve without a key although --host lets other machines reach it.", "--no-key")
     ] = False,
     allow_host: Annotated[
-        list[str] | None,
-        typer.Option(help="A name by which callers know this service, such as a proxy's; may be repeated."),
+        list[str] | None, option("A host name of this service, such as a proxy's; may be repeated.")
     ] = None,
     test: Annotated[
-        Path | None, typer.Option(help="Clicks it has not seen: /v1/model then tells how the promises came true.")
+        Path | None, option("Test clicks, which were not fitted to: /v1/model then has calibration on them.")
     ] = None,
     live: Annotated[
         Path | None,
-        typer.Option(
-            "--live",
-            rich_help_panel=LIVE,
-            metavar="DIR",
-            help="Record clicks (POST /v1/clicks) in this folder, and count them: docs/live.md.",
+        of_live(
+            "Record clicks (POST /v1/clicks) in this folder, and count them: docs/live.md.", "--live", metavar="DIR"
         ),
     ] = None,
     refresh: Annotated[
         str | None,
-        typer.Option(
-            rich_help_panel=LIVE,
-            help="Within which a click counts for everybody: seconds, or a duration such as 5min. By default 60.",
-        ),
+        of_live("Time within which a click counts for all users: seconds, or such as 5min. Default: 60."),
     ] = None,
     keep: Annotated[
-        str | None,
-        typer.Option(
-            rich_help_panel=LIVE,
-            help="How long clicks count, such as 72h; by default as long as they make a difference to the counts.",
-        ),
+        str | None, of_live("How long clicks count, such as 72h. Default: as long as they influence the counts.")
     ] = None,
-    slots: Annotated[
-        int | None, typer.Option(min=1, rich_help_panel=LIMITS, help="Questions at a time; by default one a core.")
-    ] = None,
-    queue: Annotated[
-        int, typer.Option(min=1, rich_help_panel=LIMITS, help="Questions that may wait; others get status 429.")
-    ] = 128,
-    max_body: Annotated[int, typer.Option(min=1, rich_help_panel=LIMITS, help="Bytes of a request.")] = 2**20,
-    max_people: Annotated[int, typer.Option(min=1, rich_help_panel=LIMITS, help="People in a request.")] = 500,
-    max_clicks: Annotated[int, typer.Option(min=1, rich_help_panel=LIMITS, help="Clicks of a person.")] = 5_000,
-    max_k: Annotated[int, typer.Option(min=1, rich_help_panel=LIMITS, help="Recommendations for a person.")] = 200,
-    max_recommendations: Annotated[
-        int, typer.Option(min=1, rich_help_panel=LIMITS, help="Recommendations in an answer: people x k.")
-    ] = 20_000,
-    max_seconds: Annotated[
-        float, typer.Option(min=0.01, rich_help_panel=LIMITS, help="For an answer, waiting included.")
-    ] = 30.0,
+    slots: Annotated[int | None, limit("Requests answered at the same time. Default: one per core.")] = None,
+    queue: Annotated[int, limit("Requests that may wait; others get status 429.")] = 128,
+    max_body: Annotated[int, limit("Bytes of a request.")] = 2**20,
+    max_people: Annotated[int, limit("People in a request.")] = 500,
+    max_clicks: Annotated[int, limit("Clicks of a person.")] = 5_000,
+    max_k: Annotated[int, limit("Recommendations for a person.")] = 200,
+    max_recommendations: Annotated[int, limit("Recommendations in an answer: people x k.")] = 20_000,
+    max_seconds: Annotated[float, limit("Seconds for an answer, waiting included.", min=0.01)] = 30.0,
     max_arrival: Annotated[
         float,
-        typer.Option(
-            min=0.01,
-            rich_help_panel=LIMITS,
-            help="Seconds until the head of a request must have arrived, then its body; also to read the answer.",
-        ),
+        limit("Seconds until the head of a request has arrived, then its body; also to read the answer.", min=0.01),
     ] = 10.0,
-    max_connections: Annotated[
-        int, typer.Option(min=1, rich_help_panel=LIMITS, help="Open connections; 32 more are kept for /health.")
-    ] = 1_000,
-    grace: Annotated[
-        int, typer.Option(min=1, rich_help_panel=LIMITS, help="Seconds in which it ends after SIGTERM.")
-    ] = 20,
+    max_connections: Annotated[int, limit("Open connections; 32 more are kept for /health.")] = 1_000,
+    grace: Annotated[int, limit("Seconds until it ends after SIGTERM.")] = 20,
     layout: Layout = USUAL,
     ignore_unknown: IgnoreUnknown = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print address and model as one JSON object.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Serve a model over HTTP: POST /v1/recommend for machines, a page for editors at /, the addresses at /docs.
 
-    SIGHUP, POST /v1/reload or, with --watch, a change of the file loads it again; the old model stays if that
-    fails.
-    docs/serving.md has more.
+    SIGHUP, POST /v1/reload or, with --watch, a change of the file loads it again; if that fails, the previous model
+    stays in use. docs/serving.md has more.
     """
-    with _hangup_noted() as reload_wanted:
-        import_optional("fastapi", needed_by="bmcd serve", extra="serve")
-        import_optional("prometheus_client", needed_by="bmcd serve", extra="serve")
-        import_optional("uvicorn", needed_by="bmcd serve", extra="serve")
-        import_optional("httptools", needed_by="bmcd serve", extra="serve")
+    # A SIGHUP that comes before the service can act on it would otherwise end the process.
+    with held_back(signal.SIGHUP) if hasattr(signal, "SIGHUP") else nullcontext(lambda: False) as reload_wanted:
+        for package in ("fastapi", "prometheus_client", "uvicorn", "httptools"):
+            import_optional(package, needed_by="bmcd serve", extra="serve")
         from bmcd.serve.server import serve as run
         from bmcd.serve.settings import Limits, LiveSettings, Settings
 
@@ -123,7 +94,7 @@ def serve(
         if live is not None:
             if test is not None:
                 raise typer.BadParameter(
-                    "--test is for a model that stays: with --live the lists given are compared."
+                    "--test is for a model that stays the same: with --live lists are compared with later clicks."
                 )
             if watch:
                 raise typer.BadParameter(
@@ -133,29 +104,14 @@ def serve(
         elif refresh is not None or keep is not None:
             raise typer.BadParameter("--refresh and --keep need --live.")
         limits = Limits(
-            max_body,
-            max_people,
-            max_clicks,
-            max_k,
-            max_recommendations,
-            seconds=max_seconds,
+            max_body, max_people, max_clicks, max_k, max_recommendations, seconds=max_seconds,
             arrival_seconds=max_arrival,
-        )
+        )  # fmt: skip
         settings = Settings(
-            model,
-            host=host,
-            port=port,
-            watch=watch,
-            key=_key(key_file),
-            no_key=no_key,
-            connections=max_connections,
-            queue=queue,
-            grace=grace,
-            hosts=tuple(allow_host or ()),
-            limits=limits,
-            calibration=None if test is None else _calibration(test, layout, ignore_unknown),
-            **options,
-        )
+            model, host=host, port=port, watch=watch, key=read_key(key_file), no_key=no_key,
+            connections=max_connections, queue=queue, grace=grace, hosts=tuple(allow_host or ()), limits=limits,
+            calibration=None if test is None else _calibration(test, layout, ignore_unknown), **options,
+        )  # fmt: skip
 
         def started(address: str, served: ServedModel) -> None:
             if as_json:
@@ -163,34 +119,15 @@ def serve(
             else:
                 say(f"{address} serves {model} ({served.hash[:12]}): Ctrl-C stops it.")
 
-        with _access_log():
+        level = logging.WARNING if os.environ.get(QUIET) else logging.INFO
+        logging.getLogger("bmcd.serve").setLevel(level)
+        # The access log has a JSON object per request.
+        with logged(logging.getLogger("bmcd.access"), "%(message)s", level, alone=True):
             run(settings, started, reload_wanted)
 
 
-def _hangup_noted() -> AbstractContextManager[Callable[[], bool]]:
-    """Note a SIGHUP that comes before the service can act on it, which would otherwise end the process."""
-    return held_back(signal.SIGHUP) if hasattr(signal, "SIGHUP") else nullcontext(lambda: False)
-
-
-@contextmanager
-def _access_log() -> Iterator[None]:
-    """Write a JSON object to standard error for every request, as it is; --quiet leaves these and notes out."""
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(logging.Formatter("%(message)s"))
-    log, notes = logging.getLogger("bmcd.access"), logging.getLogger("bmcd.serve")
-    log.addHandler(handler)
-    log.propagate = False
-    for one in (log, notes):
-        one.setLevel(logging.WARNING if os.environ.get(QUIET) else logging.INFO)
-    try:
-        yield
-    finally:
-        log.removeHandler(handler)
-        log.propagate = True
-
-
-def _key(path: Path | None) -> str | None:
-    """The key, out of a file or the environment, without the line's end."""
+def read_key(path: Path | None) -> str | None:
+    """Return the key from a file or the environment, without the end of the line."""
     if path is None:
         return os.environ.get(KEY) or None
     try:
@@ -200,7 +137,7 @@ def _key(path: Path | None) -> str | None:
 
 
 def _seconds(refresh: str) -> float:
-    """A number of seconds, or a duration.
+    """Return seconds, given as a number or a duration.
 
     >>> _seconds("15"), _seconds("5min")
     (15.0, 300.0)
@@ -211,7 +148,7 @@ def _seconds(refresh: str) -> float:
 
 
 def _calibration(test: Path, layout: Layout, ignore_unknown: bool) -> Callable[[Any], dict[str, Any]]:
-    """A function that measures on these test clicks how the promises of a model come true."""
+    """Return a function that measures the calibration of a model on these test clicks."""
     import bmcd
 
     clicks = layout.read(test)

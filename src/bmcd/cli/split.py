@@ -6,19 +6,8 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from bmcd.cli.options import (
-    USUAL,
-    AsJson,
-    AtLeast,
-    Layout,
-    Log,
-    MostClicked,
-    Seed,
-    TextIds,
-    in_data,
-    option,
-    read_log,
-)
+from bmcd.cli import options as opt
+from bmcd.cli.options import in_data, option
 from bmcd.cli.output import check_output, print_json, say, write_frames
 
 if TYPE_CHECKING:
@@ -28,7 +17,7 @@ READABLE = (".csv", ".parquet")  # which `bmcd fit` can read
 
 
 def split(
-    clicks: Log,
+    clicks: opt.Log,
     train: Annotated[Path, option("The file for the training clicks: .csv or .parquet", "--train")],
     test: Annotated[Path, option("The file for the test clicks: .csv or .parquet", "--test")],
     k: Annotated[int, option("The number of clicks of each user to hold out.", "-k", min=1)] = 5,
@@ -39,13 +28,13 @@ def split(
     too_few: Annotated[
         Literal["error", "drop"], option("Users with fewer clicks than -k and --keep: an error, or left out.")
     ] = "error",
-    seed: Seed = 0,
+    seed: opt.Seed = 0,
     title_column: Annotated[str | None, in_data("A column of titles, which are kept.")] = None,
-    layout: Layout = USUAL,
-    text_ids: TextIds = False,
-    most_clicked: MostClicked = None,
-    at_least: AtLeast = None,
-    as_json: AsJson = False,
+    layout: opt.Layout = opt.USUAL,
+    text_ids: opt.TextIds = False,
+    most_clicked: opt.MostClicked = None,
+    at_least: opt.AtLeast = None,
+    as_json: opt.AsJson = False,
 ) -> None:
     """Hold out some clicks of each user, to evaluate predictions on them later.
 
@@ -58,7 +47,7 @@ def split(
     ]
     if by == "time" and layout.order is None:
         layout = layout._replace(time_column=layout.time_column or "time")
-    data = read_log(clicks, layout, most_clicked, at_least, title_column=title_column, text_ids=text_ids)
+    data = opt.read_log(clicks, layout, most_clicked, at_least, title_column=title_column, text_ids=text_ids)
     parts = data.hold_out(k, seed, by=by, keep=keep, too_few=too_few)
     names = {"user": layout.user_column, "item": layout.item_column, "title": title_column or "title"}
     names |= {"time": layout.time_column or "time", "session": layout.session_column or "session"}

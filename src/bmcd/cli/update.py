@@ -1,4 +1,4 @@
-"""`bmcd update`: more clicks for a fitted model, which counts them and keeps what else it learned."""
+"""`bmcd update`: add clicks to a fitted model of counts; its weights stay."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from bmcd.cli.errors import held_back
-from bmcd.cli.options import USUAL, AsJson, Layout, TextIds
+from bmcd.cli.options import USUAL, AsJson, Layout, TextIds, option
 from bmcd.cli.output import MODELS, check_output, print_json, say
 from bmcd.errors import InputError
 
@@ -20,10 +20,10 @@ def update(
         Path, typer.Argument(metavar="CLICKS", help="The clicks to add: a csv, tsv or parquet file, also .gz.")
     ],
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Write the model here instead of over the old one: .bmcd")
+        Path | None, option("Write the model to this .bmcd file and keep the old one.", "--output", "-o")
     ] = None,
     keep: Annotated[
-        str | None, typer.Option(help="Forget clicks that are older than this at the last click, such as 72h.")
+        str | None, option("Remove clicks that are older than this at the last click, such as 72h.")
     ] = None,
     layout: Layout = USUAL,
     text_ids: TextIds = False,
@@ -32,7 +32,7 @@ def update(
     """Add clicks to a model of counts: its counts are then those of a fit to all clicks.
 
     For a Blend of counts, as `bmcd fit` makes it of a log with times or order, and for Trending, Transitions,
-    RecentCooccurrence and SessionKNN. Weights stay as they were learnt: bmcd fit --start learns them again.
+    RecentCooccurrence and SessionKNN. Weights are not changed: bmcd fit --start learns them again.
     """
     began = time.monotonic()
     target = check_output(output or model, MODELS, but_not=[clicks])

@@ -1,9 +1,12 @@
-"""The addresses that machines ask: recommendations, explanations, items, clusters, the model, reload, health."""
+"""All addresses of the service: recommendations, look-ups, live clicks, reload, health; the files of its page."""
 
 from __future__ import annotations
 
 import copy
+import math
+import time
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 from functools import cache
 from importlib.resources import files
 from typing import Annotated, Any, TypeVar
@@ -12,8 +15,8 @@ from fastapi import APIRouter, Query, Request
 from pydantic import Field, ValidationError
 from starlette.responses import Response
 
+from bmcd.clicks.times import CLOCK_FROM, CLOCK_UNITS
 from bmcd.errors import BmcdError
-from bmcd.models.list_rules import ListRules
 from bmcd.serve.live import Live
 from bmcd.serve.messages import (
     Body,
@@ -21,12 +24,14 @@ from bmcd.serve.messages import (
     Id,
     Invocation,
     JsonAnswer,
+    LiveClicks,
     MinProbability,
     Problem,
     ProblemDetails,
     Recommend,
     Recommendations,
     UserRecommended,
+    Wanted,
     answer_rows,
     from_error,
     from_validation,
@@ -36,43 +41,52 @@ from bmcd.serve.metrics import CONTENT_TYPE, Metrics
 from bmcd.serve.served_model import CurrentModel, ServedModel
 from bmcd.serve.settings import Limits
 from bmcd.serve.slots import Slots
+from bmcd.serve.store import Click
+from bmcd.serve.updating import FUTURE
 from bmcd.utils import shown
 
 B = TypeVar("B", bound=Body)
 TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
-# A file that is listed here can be had; nothing else can.
+# The files of the page; no others are served.
 FILES = (
     *("page.css", "icon.svg", "page.js", "docs.js", "elements.js", "service.js", "person.js", "picker.js"),
     *("rows.js", "why.js", "about.js", "link.js", "csv.js", "groups.js", "live.js"),
 )
 PROBLEMS: dict[int | str, dict[str, Any]] = {
-    422: {"model": ProblemDetails, "description": "The request cannot be answered; the problem says why."},
-    429: {"model": ProblemDetails, "description": "Too many wait; Retry-After says when to try again."},
-    503: {"model": ProblemDetails, "description": "The model is being made ready."},
+    422: {"model": ProblemDetails, "description": "The request cannot be answered; the problem gives the reason."},
+    429: {"model": ProblemDetails, "description": "Too many requests wait; Retry-After: when to try again."},
+    503: {"model": ProblemDetails, "description": "The model is not ready yet."},
 }
-
-
-class UserQuery(Body):
-    """What can be asked for a user of the model."""
-
-    k: int = 10
-    horizon: int | None = None
-    min_probability: MinProbability = None
-    only: list[str] = Field(default=[], description="Groups, as in only=section:sports.")
-    never: list[str] = Field(default=[], description="Groups, as in never=section:sports.")
-    groups: bool = False
+CLICK_PROBLEMS: dict[int | str, dict[str, Any]] = {
+    422: {"model": ProblemDetails, "description": "A click cannot be recorded, so none was; the problem says why."},
+    429: {"model": ProblemDetails, "description": "Too many clicks wait; none was recorded. See Retry-After."},
+    507: {"model": ProblemDetails, "description": "The clicks could not be written; none was recorded."},
+}
+# Numbers of each unit of time in a second, by the size of the number: seconds, ms, us, ns.
+PER_SECOND = (1, 10**3, 10**6, 10**9)
+# A clock that is set back by less than this, in microseconds, stands still instead.
+STEADY = 3_600_000_000
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class SimilarQuery(Body):
-    """What can be asked of the items similar to one."""
+    """Parameters of the items similar to one."""
 
     k: int = 10
     only: list[str] = Field(default=[], description="Groups, as in only=section:sports.")
     never: list[str] = Field(default=[], description="Groups, as in never=section:sports.")
 
 
+class UserQuery(SimilarQuery):
+    """Parameters of the recommendations for a user of the model."""
+
+    horizon: int | None = None
+    min_probability: MinProbability = None
+    groups: bool = False
+
+
 class ItemQuery(Body):
-    """What can be asked of the items."""
+    """Parameters of a search for items."""
 
     q: str = ""
     ids: list[str] = Field(default=[])
@@ -86,53 +100,52 @@ class Api:
         self, current: CurrentModel, slots: Slots, metrics: Metrics, limits: Limits, live: Live | None = None
     ) -> None:
         self.current, self.slots, self.metrics, self.limits, self.live = current, slots, metrics, limits, live
+        self._latest = 0
 
     def router(self) -> APIRouter:
-        """Return the routes."""
+        """Return the routes of every service."""
         routes = APIRouter()
+        asked: dict[str, Any] = {"responses": PROBLEMS, "tags": ["ask"]}
+        found: dict[str, Any] = {"responses": PROBLEMS, "tags": ["look up"]}
+        ready: dict[str, Any] = {"responses": {503: {"model": ProblemDetails}}, "tags": ["run"]}
 
         @routes.post(
             "/v1/recommend",
-            responses={200: {"model": Recommendations}, **PROBLEMS},
-            tags=["ask"],
+            **asked | {"responses": {200: {"model": Recommendations}, **PROBLEMS}},
             openapi_extra=_takes(Recommend),
         )
         async def recommend(request: Request) -> Response:
             """Recommend to people, from what they have clicked.
 
             The probability is that of being among the person's next clicks, as many as the horizon. Items that the
-            model does not know are left out and listed.
+            model does not know are ignored and listed.
             """
             raw = await request.body()
             return await self._ask(request, lambda model: self._recommend(model, self._parsed(Recommend, raw)))
 
         @routes.get(
             "/v1/users/{user:path}/recommendations",
-            responses={200: {"model": UserRecommended}, **PROBLEMS},
-            tags=["ask"],
+            **asked | {"responses": {200: {"model": UserRecommended}, **PROBLEMS}},
         )
         async def recommend_to_user(request: Request, user: str, query: Annotated[UserQuery, Query()]) -> Response:
-            """Recommend to a user of the model, where the model holds the clicks it was fitted to."""
+            """Recommend to a user of the model, if the model holds the clicks it was fitted to."""
 
             def work(model: ServedModel) -> dict[str, Any]:
                 self._check(query.k, query.horizon, user=[user])
                 only, never = self._filter("only", query.only), self._filter("never", query.never)
-                more: dict[str, Any] = {"only": only, "never": never, "groups": query.groups}
+                wanted = Wanted.model_construct(**vars(query) | {"only": only, "never": never})
                 if self.live is not None:
-                    answer = self.live.recommend_to(
-                        model, user, query.k, query.min_probability, query.horizon, **more
-                    )
+                    answer = self.live.recommend_to(model, user, wanted)
                 else:
-                    own = _own_user(model, user)
-                    answer = model.recommend_to_user(own, query.k, query.min_probability, query.horizon, **more)
+                    answer = model.recommend_to_user(_own_user(model, user), wanted)
                 self.metrics.people.inc()
                 return answer
 
             return await self._ask(request, work)
 
-        @routes.post("/v1/explain", responses=PROBLEMS, tags=["ask"], openapi_extra=_takes(Explain))
+        @routes.post("/v1/explain", **asked, openapi_extra=_takes(Explain))
         async def explain(request: Request) -> Response:
-            """Say why an item has the probability it has: clusters, tastes or models, and what each adds."""
+            """Explain the probability of an item: clusters, tastes or members, and the contribution of each."""
             raw = await request.body()
 
             def work(model: ServedModel) -> dict[str, Any]:
@@ -148,18 +161,18 @@ class Api:
 
             return await self._ask(request, work)
 
-        @routes.post("/invocations", responses=PROBLEMS, tags=["ask"], openapi_extra=_takes(Invocation))
+        @routes.post("/invocations", **asked, openapi_extra=_takes(Invocation))
         async def invocations(request: Request) -> Response:
             """Recommend in the form of MLflow's scoring server: clicks in, recommendations out, both as rows."""
             raw = await request.body()
 
             def work(model: ServedModel) -> dict[str, Any]:
-                asked, named = people_of(self._parsed(Invocation, raw), self.limits)
-                return answer_rows(self._recommend(model, asked), named)
+                body, named = people_of(self._parsed(Invocation, raw), self.limits)
+                return answer_rows(self._recommend(model, body), named)
 
             return await self._ask(request, work)
 
-        @routes.get("/v1/items", responses=PROBLEMS, tags=["look up"])
+        @routes.get("/v1/items", **found)
         async def items(request: Request, query: Annotated[ItemQuery, Query()]) -> Response:
             """Search for items by title or id, the most clicked first; or give ids to get their titles."""
 
@@ -172,9 +185,9 @@ class Api:
 
             return await self._ask(request, work)
 
-        @routes.get("/v1/items/{item:path}/similar", responses=PROBLEMS, tags=["look up"])
+        @routes.get("/v1/items/{item:path}/similar", **found)
         async def similar(request: Request, item: str, query: Annotated[SimilarQuery, Query()]) -> Response:
-            """Give the items that a click on this one says most about, with the lift of their probability."""
+            """Return the items whose probability a click on this one raises most, with the lift."""
 
             def work(model: ServedModel) -> dict[str, Any]:
                 self._check(query.k, None, item=[item])
@@ -185,42 +198,42 @@ class Api:
 
         @routes.get("/v1/card", tags=["look up"])
         async def card(request: Request) -> Response:
-            """Give the model card: data, members, calibration, groups, limits, intended use."""
+            """Return the model card: data, members, calibration, groups, limits, intended use."""
             model = self.current.get()
             if "text/html" in request.headers.get("accept", ""):
                 return Response(model.card_page, media_type="text/html")
             return JsonAnswer(model.card)
 
-        @routes.get("/v1/clusters", responses=PROBLEMS, tags=["look up"])
+        @routes.get("/v1/clusters", **found)
         async def clusters() -> Response:
-            """Say what each group of users, or each taste, is like."""
-            found = self.current.get().clusters
-            if found is None:
+            """Describe each group of users, or each taste."""
+            described = self.current.get().clusters
+            if described is None:
                 raise Problem(404, "No model of this blend has clusters: BMCD and Tastes have.")
-            return JsonAnswer(found)
+            return JsonAnswer(described)
 
         @routes.get("/v1/model", tags=["look up"])
         async def about() -> Response:
-            """Say which model answers: hash, data, verdict, calibration, limits; of a blend members and windows."""
+            """Describe the model in use: hash, data, verdict, calibration, limits; a blend's members, windows."""
             live = {} if self.live is None else {"live": self.live.about()}
             return JsonAnswer(self.current.get().about | {"limits": vars(self.limits)} | live)
 
         @routes.post("/v1/reload", tags=["run"], responses={409: {"model": ProblemDetails}})
         async def reload() -> Response:
-            """Load the model file again; if it cannot be used, the old model stays and the answer says why."""
+            """Load the model file again; if that fails, the previous model stays in use and the answer says why."""
             return JsonAnswer(await self.current.reload())
 
         @routes.get("/health/live", tags=["run"])
-        async def live() -> Response:
-            """Say that the process runs."""
+        async def is_live() -> Response:
+            """Report that the process runs."""
             return JsonAnswer({"live": True})
 
-        @routes.get("/health/ready", tags=["run"], responses={503: {"model": ProblemDetails}})
-        async def ready() -> Response:
-            """Say whether questions can be answered: the model is loaded and has answered one."""
+        @routes.get("/health/ready", **ready)
+        async def is_ready() -> Response:
+            """Report whether requests can be answered: the model is loaded and has answered one."""
             return JsonAnswer({"ready": True, "model": self.current.get().hash})
 
-        @routes.get("/ping", tags=["run"], responses={503: {"model": ProblemDetails}})
+        @routes.get("/ping", **ready)
         async def ping() -> Response:
             """Do the same as /health/ready, where MLflow's clients look for it."""
             self.current.get()
@@ -228,10 +241,39 @@ class Api:
 
         @routes.get("/metrics", tags=["run"])
         async def metrics() -> Response:
-            """Return counts and times in the form of Prometheus."""
+            """Return counts and times in the format of Prometheus."""
             return Response(self.metrics.text(), headers={"content-type": CONTENT_TYPE})
 
         return routes
+
+    def live_router(self, live: Live) -> APIRouter:
+        """Return the routes of live use: clicks to record, users to forget, and its state."""
+        routes = APIRouter(tags=["live"])
+
+        @routes.post("/v1/clicks", responses=CLICK_PROBLEMS, openapi_extra=_takes(LiveClicks))
+        async def clicks(request: Request) -> Response:
+            """Record clicks, all of them or none; they are on the disk when the answer comes.
+
+            A click that is there already, by its event or by user, item and time, is not recorded again.
+            """
+            raw = await request.body()
+            found = await self.slots.run(lambda: self._clicks(raw), self.limits.seconds)
+            return JsonAnswer(await live.record(found))
+
+        @routes.delete("/v1/users/{user:path}", responses={507: CLICK_PROBLEMS[507]})
+        async def forget(user: str) -> Response:
+            """Forget a user: recorded clicks at once, counts with the next count."""
+            self._id_text("user", user)
+            return JsonAnswer({"user": user, **await live.forget(user)})
+
+        @routes.get("/v1/live")
+        async def state() -> Response:
+            """Report clicks by minute, predicted and observed hits, and trending items."""
+            return JsonAnswer(live.view(self.current.get()))
+
+        return routes
+
+    # ---- answers ----
 
     def _parsed(self, kind: type[B], raw: bytes) -> B:
         """Return the body of a request; raise `ValidationError`."""
@@ -239,29 +281,34 @@ class Api:
 
     def _recommend(self, model: ServedModel, asked: Recommend) -> dict[str, Any]:
         """Return recommendations to people."""
-        people = [(person.id, person.clicked) for person in asked.people]
-        self._check_people(people, asked.k)
+        people = asked.people
+        if len(people) * asked.k > self.limits.recommendations:
+            raise Problem(
+                422,
+                f"{len(people):,} people x k = {asked.k:,} are {len(people) * asked.k:,} recommendations, more "
+                f"than {self.limits.recommendations:,}, the limit of one answer. Send several requests.",
+            )
+        for number, person in enumerate(people):
+            self._check_ids(
+                **{f"people.{number}.clicked": person.clicked, f"people.{number}.id": [person.id or ""]}
+            )
         self._check(asked.k, asked.horizon, items=asked.items or (), exclude=asked.exclude)
-        rules = None if asked.rules is None else ListRules(**asked.rules.model_dump())
         outside: list[float] | None = None if self.live is None else []
-        answer = model.recommend(
-            people, asked.k, asked.min_probability, asked.items, asked.exclude, horizon=asked.horizon,
-            only=asked.only, never=asked.never, rules=rules, groups=asked.groups, outside=outside,
-        )  # fmt: skip
+        answer = model.recommend(asked, outside)
         if self.live is not None and outside is not None:
-            for (name, clicked), own, expected in zip(people, answer["people"], outside, strict=True):
-                self.live.note(name, own, clicked, answer["horizon"], expected)
+            for person, own, expected in zip(people, answer["people"], outside, strict=True):
+                self.live.note(person.id, own, person.clicked, answer["horizon"], expected)
         self.metrics.people.inc(len(people))
         return answer
 
     async def _ask(self, request: Request, work: Callable[[ServedModel], dict[str, Any]]) -> Response:
-        """Answer a question in a slot; while it waits, see whether the caller is still there.
+        """Answer a request in a slot, and stop if the caller disconnects.
 
-        Bodies are parsed, validated and answered there, so that none of it keeps the event loop from other callers.
+        Bodies are parsed and validated there too, so that they do not block the event loop.
         """
         model = self.current.get()
 
-        async def hung_up() -> None:
+        async def disconnected() -> None:
             while (await request.receive())["type"] != "http.disconnect":
                 pass
 
@@ -273,7 +320,9 @@ class Api:
             except BmcdError as error:
                 raise from_error(error) from error
 
-        return await self.slots.run(answered, self.limits.seconds, hung_up())
+        return await self.slots.run(answered, self.limits.seconds, disconnected())
+
+    # ---- checks ----
 
     def _filter(self, name: str, given: list[str]) -> dict[str, list[str]]:
         """Return groups by column, of query parameters such as section:sports."""
@@ -285,16 +334,6 @@ class Api:
                 raise Problem(422, f"{name} must be a column and a group, such as section:sports: {shown(one)}.")
             found.setdefault(column, []).append(group)
         return found
-
-    def _check_people(self, people: Sequence[tuple[Id | None, Sequence[Id]]], k: int) -> None:
-        if len(people) * k > self.limits.recommendations:
-            raise Problem(
-                422,
-                f"{len(people):,} people x k = {k:,} are {len(people) * k:,} recommendations, more than "
-                f"{self.limits.recommendations:,}, the limit of one answer. Send several requests.",
-            )
-        for number, (name, clicked) in enumerate(people):
-            self._check_ids(**{f"people.{number}.clicked": clicked, f"people.{number}.id": [name or ""]})
 
     def _check(self, k: int, horizon: int | None, **ids: Sequence[Id]) -> None:
         self._check_number("k", k, self.limits.k)
@@ -317,6 +356,90 @@ class Api:
                     raise Problem(
                         422, f"{name}: {shown(one, 20)} has more than {self.limits.id_length:,} characters."
                     )
+
+    # ---- clicks ----
+
+    def _clicks(self, raw: bytes) -> list[Click]:
+        """Return the clicks of a body."""
+        try:
+            given = self._parsed(LiveClicks, raw).clicks
+        except ValidationError as error:
+            raise from_validation(error) from error
+        now = self._now()
+        found = []
+        for number, click in enumerate(given):
+            where = f"clicks.{number}"
+            user, item = (self._id_text(f"{where}.{name}", getattr(click, name)) for name in ("user", "item"))
+            when = now + number if click.time is None else self._time(f"{where}.time", click.time, now)
+            event, answer = (
+                None if value is None else self._id_text(f"{where}.{name}", value)
+                for name, value in (("event", click.event), ("answer", click.answer))
+            )
+            found.append(Click(user, item, when, event, answer))
+        return found
+
+    def _now(self) -> int:
+        """Return the time; when the clock is set back by less than `STEADY`, time stands still for that long."""
+        now = time.time_ns() // 1000
+        if now < self._latest < now + STEADY:
+            now = self._latest
+        self._latest = now
+        return now
+
+    def _id_text(self, where: str, given: Id) -> str:
+        """Return an id as text, without whitespace around it."""
+        if isinstance(given, int) and abs(given) >= 2**63:
+            raise _wrong(where, given, "is too large a number for an id")
+        text = str(given).strip()
+        if not text:
+            raise _wrong(where, given, "is empty")
+        if len(text) > self.limits.id_length:
+            raise _wrong(where, given, f"has more than {self.limits.id_length:,} characters")
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            raise _wrong(where, given, "is not valid Unicode") from None
+        return text
+
+    def _time(self, where: str, given: float | str, now: int) -> int:
+        """Return a time in microseconds since 1970."""
+        found = microseconds(given)
+        if found is None:
+            raise _wrong(where, given, "is not a time: send 2026-05-01T10:00:00Z, or a number since 1970")
+        if found > now + FUTURE:
+            ahead = (found - now) / 1e6
+            raise _wrong(
+                where, given, f"is {ahead:,.0f} s ahead of this service's clock; {FUTURE // 10**6} s are allowed"
+            )
+        return found
+
+
+def microseconds(given: float | str) -> int | None:
+    """Return a date or a number of seconds, ms, us or ns as microseconds since 1970; None if it is not a time.
+
+    >>> microseconds("2026-05-01T02:00:00+02:00") == microseconds(1777593600) == microseconds(1777593600e3)
+    True
+    >>> microseconds("soon"), microseconds(7), microseconds("nan")
+    (None, None, None)
+    """
+    if isinstance(given, str):
+        try:
+            when = datetime.fromisoformat(given.strip())
+            since = (when if when.tzinfo else when.replace(tzinfo=UTC)) - EPOCH
+            return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
+        except (ValueError, OverflowError):
+            return None
+    if not math.isfinite(given) or not CLOCK_FROM <= given < 2**63:
+        return None
+    per_second = next(n for (_, bound), n in zip(CLOCK_UNITS, PER_SECOND, strict=True) if given < bound)
+    if isinstance(given, int):
+        return given * 1_000_000 // per_second
+    return round(given * (1_000_000 / per_second))
+
+
+def _wrong(where: str, given: Any, what: str) -> Problem:
+    error = {"field": where, "value": shown(given), "wrong": what}
+    return Problem(422, f"{where}: {shown(given)} {what}. Nothing was recorded.", errors=[error])
 
 
 def _own_user(model: ServedModel, user: Id) -> Any:

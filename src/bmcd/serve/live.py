@@ -1,4 +1,4 @@
-"""Live use: clicks are recorded, count for their own user at once, and for everybody after the next count."""
+"""Live use: recorded clicks count for their user at once, and for all users after the next count."""
 
 from __future__ import annotations
 
@@ -16,8 +16,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from bmcd.errors import BmcdError, StoreError
-from bmcd.serve.messages import Id, Problem
+from bmcd.serve.messages import Id, Problem, Wanted
 from bmcd.serve.observed import Observed
 from bmcd.serve.served_model import CurrentModel, ServedModel, hash_of
 from bmcd.serve.settings import LiveSettings
@@ -26,15 +28,15 @@ from bmcd.serve.updating import MODEL, Counted
 
 log = logging.getLogger("bmcd.serve")
 
-# Weights are learnt again after so much time of the clicks, in microseconds.
+# Weights are learnt again after this time of the clicks, in microseconds.
 LEARNING = 3_600_000_000
-# Until the processes beside the service have ended.
+# Time for the other processes to end.
 END_SECONDS = 10.0
-# Counts from whose ages the length of the windows follows from which weights are learnt.
+# Number of counts whose ages give the length of the windows from which weights are learnt.
 AGES = 20
-# Models whose number of counted clicks is remembered, the latest; old clicks that are removed after one count.
+# Number of the latest models whose counted clicks are remembered; sweeps of old clicks after one count.
 MODELS, SWEEPS = 8, 20
-# Clicks that are remembered between two counts, the latest: of one user, and of all.
+# Maximum number of clicks that are remembered between two counts: of one user, and of all.
 MOST_RECENT, MOST_OPEN = 5_000, 500_000
 
 
@@ -46,7 +48,7 @@ class Recent:
         self._order: deque[tuple[int, str]] = deque()
         self._changed = threading.Lock()
         self.latest = 0
-        """The time of the latest click there ever was: the present of the clicks."""
+        """The time of the latest click so far: the present of the clicks."""
 
     def __len__(self) -> int:
         return len(self._order)
@@ -59,7 +61,7 @@ class Recent:
                 own.append((n, click.time, click.item))
                 self._order.append((n, click.user))
                 self.latest = max(self.latest, click.time)
-            while len(self._order) > MOST_OPEN:  # nothing has been counted for long
+            while len(self._order) > MOST_OPEN:  # nothing has been counted for a long time
                 self._leave()
 
     def of(self, user: str, counted: int) -> list[tuple[int, str]]:
@@ -88,13 +90,13 @@ class Recent:
 
 
 class Counting:
-    """The process that counts, asked line by line."""
+    """The process that counts, one count per line."""
 
     def __init__(self, settings: LiveSettings, given: Path) -> None:
         self._process = _started("count", settings.folder, given, settings.keep or "")
 
     def next(self) -> Counted:
-        """Return what it says next; `StoreError` if it failed."""
+        """Return its next count; `StoreError` if it failed."""
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         if not line:
@@ -105,7 +107,7 @@ class Counting:
         return Counted(**said)
 
     def count(self) -> Counted:
-        """Have it count, and return what it counted."""
+        """Start a count, and return its result."""
         assert self._process.stdin is not None
         try:
             self._process.stdin.write("\n")
@@ -125,10 +127,10 @@ class Counting:
 
 
 class Live:
-    """What a live service has besides its model."""
+    """The state of a live service besides its model."""
 
     def __init__(self, settings: LiveSettings, given: Path) -> None:
-        """Open the folder and count everything that is recorded; raise if that cannot be done."""
+        """Open the folder and count everything that is recorded; raise an error if that fails."""
         self.settings, self.given = settings, given
         self.path = settings.folder / MODEL
         self.recent, self.observed = Recent(), Observed()
@@ -154,7 +156,7 @@ class Live:
         self._remember(self.counted)
 
     def follow(self, current: CurrentModel) -> None:
-        """Begin to count now and then, and to put what was counted into use."""
+        """Start to count regularly, and to use what was counted."""
         loop = asyncio.get_running_loop()
         self.observed.use(current.get().columns)
         self._thread = threading.Thread(
@@ -163,7 +165,7 @@ class Live:
         self._thread.start()
 
     def close(self) -> None:
-        """End everything; what was acknowledged is on the disk."""
+        """End all processes and threads; what was acknowledged is on the disk."""
         self._stop.set()
         if self._counting is not None:
             self._counting.close()
@@ -173,21 +175,17 @@ class Live:
             self._thread.join(END_SECONDS)
         self.store.close()
 
-    # ---- what callers ask ----
+    # ---- for callers ----
 
     async def record(self, clicks: Sequence[Click]) -> dict[str, int]:
         """Record clicks, and return how many are new, once they are durable."""
         try:
             new = await asyncio.wrap_future(self.store.record(clicks))
         except FullError:
-            raise Problem(
-                429,
-                f"{self.store.waiting:,} clicks wait to be written, and no more than {self.settings.queue:,} may. "
-                "None of these was recorded. Try again in 1 s.",
-                headers={"Retry-After": "1"},
-            ) from None
+            said = f"{self.store.waiting:,} clicks wait to be written; the limit is {self.settings.queue:,}."
+            raise Problem(429, f"{said} None of these was recorded. Try again in 1 s.", retry=1) from None
         except NotRecordedError as error:
-            raise Problem(507, f"{error} None of these was recorded.", headers={"Retry-After": "5"}) from error
+            raise Problem(507, f"{error} None of these was recorded.", retry=5) from error
         return {"recorded": new, "duplicates": len(clicks) - new}
 
     async def forget(self, user: str) -> dict[str, int]:
@@ -197,24 +195,22 @@ class Live:
             removed = await asyncio.wrap_future(self.store.forget(user))
         except NotRecordedError as error:
             self._hidden.pop(user, None)
-            raise Problem(507, f"{error} Ask again.", headers={"Retry-After": "5"}) from error
+            raise Problem(507, f"{error} Try again.", retry=5) from error
         self.recent.forget(user)
         self.observed.forget(user)
         self._hidden[user] = removed.id
         return {"removed": removed.n}
 
     def is_hidden(self, user: Id) -> bool:
-        """Whether what the model says of a user must not be told, since the user is to be forgotten."""
+        """Whether the model's data of a user must not be returned, since the user is being forgotten."""
         return str(user) in self._hidden
 
-    def recommend_to(
-        self, model: ServedModel, user: Id, k: int, least: float | None, horizon: int | None, **more: Any
-    ) -> dict[str, Any]:
-        """Return recommendations to a user by what was counted and recorded, as `ServedModel.recommend` does."""
+    def recommend_to(self, model: ServedModel, user: Id, wanted: Wanted) -> dict[str, Any]:
+        """Return recommendations to a user, by counted and recorded clicks."""
         own = str(user)
         recent = self.recent.of(own, self._n_of.get(model.hash, 0))
         answer, clicked, latest, outside = model.recommend_live(
-            own, recent, self.recent.latest, k, least, horizon, hidden=self.is_hidden(own), **more
+            own, recent, self.recent.latest, wanted, hidden=self.is_hidden(own)
         )
         self.note(own, answer, clicked, answer["horizon"], outside, latest)
         return answer
@@ -231,7 +227,7 @@ class Live:
         self.observed.gave(own, answer["answer"], present, latest, horizon, outside, rows, map(str, clicked))
 
     def about(self) -> dict[str, Any]:
-        """Return what `GET /v1/model` says of live use."""
+        """Return the part of `GET /v1/model` about live use."""
         hour = self.observed.summary("hour")
         return {
             "counted_until": _date(self.counted.until),
@@ -244,7 +240,7 @@ class Live:
         }
 
     def view(self, model: ServedModel) -> dict[str, Any]:
-        """Return what the page shows of live use."""
+        """Return the answer of `GET /v1/live`, which the page shows."""
         return {
             **self.about(),
             "clicks_per_minute": self.observed.clicks_per_minute(),
@@ -253,7 +249,7 @@ class Live:
             "trending": model.trending,
         }
 
-    # ---- what goes on beside ----
+    # ---- in the background ----
 
     def _recorded(self, recorded: list[Recorded]) -> None:
         self.recent.add(recorded)
@@ -291,7 +287,7 @@ class Live:
         return self._counting.next()
 
     def _use(self, counted: Counted, loop: asyncio.AbstractEventLoop, current: CurrentModel) -> None:
-        """Put what was counted into use, and forget what is no longer needed."""
+        """Use what was counted, and forget what is no longer needed."""
         self._remember(counted)
         if counted.hash != current.get().hash:
             self._reload(loop, current)
@@ -313,7 +309,7 @@ class Live:
                 return
 
     def _learn(self) -> None:
-        """Begin to learn the weights again if it is time, or note that it is done."""
+        """Start to learn the weights again if it is time, or note that it has ended."""
         if self._learning is not None:
             if self._learning.poll() is None:
                 return
@@ -329,7 +325,7 @@ class Live:
 
 
 def _started(work: str, folder: Path, *more: object) -> subprocess.Popen[str]:
-    """Start a process beside this one, which Ctrl-C at the terminal does not reach."""
+    """Start a process that Ctrl-C at the terminal does not reach."""
     command = [sys.executable, "-m", "bmcd.serve.updating", work, str(folder), *map(str, more)]
     return subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True
@@ -349,6 +345,4 @@ def _end(process: subprocess.Popen[str]) -> None:
 
 
 def _date(microseconds: int) -> str:
-    import numpy as np
-
     return str(np.datetime64(microseconds, "us"))

@@ -1,4 +1,4 @@
-"""Bodies of requests, what answers look like, and problems (RFC 9457) that name field, value and remedy."""
+"""Bodies of requests, forms of answers, and problems (RFC 9457) that name field, value and remedy."""
 
 from __future__ import annotations
 
@@ -29,29 +29,29 @@ from bmcd.errors import BmcdError
 from bmcd.serve.settings import Limits
 from bmcd.utils import shown
 
-# An error is made for every field that should not be there, so there may not be many.
+# Validation makes an error for every unknown field, so their number is limited.
 MOST_FIELDS = 32
 # MLflow's forms of a request.
 FORMS = ("dataframe_split", "dataframe_records", "instances", "inputs")
 MORE = ("k", "horizon", "min_probability", "items", "exclude", "only", "never", "rules")
 TITLES = {
     400: "Bad request",
-    401: "Key wanted",
-    403: "Not allowed",
-    404: "Not there",
+    401: "Unauthorized",
+    403: "Forbidden",
+    404: "Not found",
     405: "Method not allowed",
     408: "Request too slow",
-    409: "The old model stays",
-    411: "Length wanted",
+    409: "Reload failed; the previous model is still in use",
+    411: "Length required",
     413: "Request too large",
-    415: "JSON wanted",
+    415: "JSON required",
     421: "Unknown host",
     422: "Cannot be answered",
     429: "Too many requests",
     431: "Head too large",
-    500: "Error of the service",
+    500: "Internal error",
     503: "Not ready",
-    504: "Took too long",
+    504: "Timed out",
     507: "Not recorded",
 }
 MOST_SHOWN = 20
@@ -82,17 +82,14 @@ Id = StrictStr | StrictInt
 # Validation of a list stops at the first element that is wrong: a megabyte can hold half a million of them.
 Ids = Annotated[list[Id], Field(fail_fast=True), _at_most("clicks")]
 Rows = Annotated[list[dict[str, Any]], Field(fail_fast=True)]
-K = Annotated[StrictInt, Field(ge=1, description="How many items.")]
+K = Annotated[StrictInt, Field(ge=1, description="The number of items per list.")]
 Horizon = Annotated[
-    StrictInt | None,
-    Field(ge=1, description="Of how many next clicks the probability is; as many as k if left out."),
+    StrictInt | None, Field(ge=1, description="The number of next clicks that a probability refers to. Default: k.")
 ]
 MinProbability = Annotated[
-    float | None, Field(ge=0, le=1, allow_inf_nan=False, description="Leave out what is less probable.")
+    float | None, Field(ge=0, le=1, allow_inf_nan=False, description="Leave out less probable items.")
 ]
-
-
-# Groups by column of the item table, or of a column of numbers the least and the largest.
+# Groups by column of the item table; for a column of numbers the least and the largest.
 Groups = Annotated[
     dict[str, Annotated[list[StrictStr | float | None], _at_most("clicks")]], Field(max_length=MOST_FIELDS)
 ]
@@ -110,55 +107,60 @@ class Body(BaseModel):
 
 
 class Person(Body):
-    """Somebody to recommend to: known by what they have clicked."""
+    """A person to recommend to, known by their clicks."""
 
     clicked: Ids = Field(description="Items clicked so far, in click order, the latest last; may be empty.")
-    id: Id | None = Field(None, description="Given back with the answer; it means nothing to the model.")
+    id: Id | None = Field(None, description="Returned with the answer; the model does not use it.")
 
 
 class Rules(Body):
     """Rules for every list, about the groups of one column of the item table; see `bmcd.ListRules`."""
 
-    group: StrictStr | None = Field(None, description="The column; by default the first one.")
+    group: StrictStr | None = Field(None, description="The column. Default: the first one.")
     at_most: StrictInt | Annotated[dict[str, StrictInt], Field(max_length=1_000)] | None = Field(
-        None, description="The largest number of items of each group, or of some groups by name."
+        None, description="Maximum number of items of each group, or of some groups by name."
     )
-    at_least_groups: StrictInt | None = Field(None, description="The least number of groups in a list.")
+    at_least_groups: StrictInt | None = Field(None, description="Minimum number of groups in a list.")
     shares: Annotated[dict[str, float], Field(max_length=1_000)] | None = Field(
-        None, description="The least share of groups, by name."
+        None, description="Minimum share of groups, by name."
     )
     worth: Annotated[float, Field(ge=0, allow_inf_nan=False)] = Field(
-        0.0, description="How many expected hits another group in a list is worth."
+        0.0, description="Expected hits that one more group in a list is worth."
     )
 
 
-class Recommend(Body):
-    """Who to recommend to, and what."""
+class Wanted(Body):
+    """What a list is to have in it."""
 
-    people: Annotated[list[Person], Field(fail_fast=True), _at_most("people")] = Field(min_length=1)
     k: K = 10
     horizon: Horizon = None
     min_probability: MinProbability = None
-    items: Ids | None = Field(None, description="Recommend only from these.")
-    exclude: Ids = Field(default=[], description="Do not recommend these.")
     only: Groups = Field(default={}, description="Recommend only items of these groups, by column.")
     never: Groups = Field(default={}, description="Recommend no items of these groups, by column.")
+    groups: bool = Field(False, description="Also return the groups of each item.")
+
+
+class Recommend(Wanted):
+    """People to recommend to, and what lists they want."""
+
+    people: Annotated[list[Person], Field(fail_fast=True), _at_most("people")] = Field(min_length=1)
+    items: Ids | None = Field(None, description="Recommend only these.")
+    exclude: Ids = Field(default=[], description="Do not recommend these.")
     rules: Rules | None = Field(None, description="Rules for every list.")
-    groups: bool = Field(False, description="Also give the groups of each item.")
 
 
 class Explain(Body):
-    """A person, by clicks or as a user of the model, and an item they have not clicked."""
+    """A person, given by clicks or as a user of the model, and an item they have not clicked."""
 
     item: Id
-    clicked: Ids | None = Field(None, description="What the person has clicked.")
+    clicked: Ids | None = Field(None, description="The items the person has clicked.")
     user: Id | None = Field(None, description="A user of the model instead.")
     k: K = 10
     horizon: Horizon = None
 
 
 class Invocation(Body):
-    """The form of MLflow's scoring server: rows with the columns user and item, one for each click."""
+    """The form of MLflow's scoring server: columns user and item, one row per click."""
 
     dataframe_split: dict[str, Any] | None = None
     dataframe_records: Rows | None = None
@@ -175,10 +177,10 @@ class LiveClick(Body):
     user: Id
     item: Id
     time: StrictInt | StrictFloat | StrictStr | None = Field(
-        None, description="A date as in 2026-05-01T10:00:00Z, or seconds, ms, us or ns since 1970. Now if left out."
+        None, description="A date as in 2026-05-01T10:00:00Z, or seconds, ms, us or ns since 1970. Default: now."
     )
-    event: Id | None = Field(None, description="An id of the click: sent again, it is recorded once.")
-    answer: Id | None = Field(None, description="The id of the answer that showed the item, if there was one.")
+    event: Id | None = Field(None, description="An id of the click; a click that is sent twice is recorded once.")
+    answer: Id | None = Field(None, description="The id of the answer that showed the item, if any.")
 
 
 class LiveClicks(Body):
@@ -193,9 +195,11 @@ class Recommendation(BaseModel):
     item: Id
     title: str | None = None
     rank: int
-    probability: float = Field(description="That it is among the person's next clicks, as many as the horizon.")
+    probability: float = Field(
+        description="The probability that it is among the person's next clicks, as many as the horizon."
+    )
     mcse: float = Field(description="The Monte Carlo standard error of the probability.")
-    groups: dict[str, list[str]] | None = Field(None, description="Its groups by column, if they were asked for.")
+    groups: dict[str, list[str]] | None = Field(None, description="Its groups by column, if requested.")
 
 
 class Recommended(BaseModel):
@@ -203,7 +207,7 @@ class Recommended(BaseModel):
 
     id: Id | None
     recommendations: list[Recommendation]
-    unknown_items: Ids = Field(description="Clicked items that the model does not know, and went on without.")
+    unknown_items: Ids = Field(description="Clicked items that the model does not know; they are ignored.")
     answer: str | None = Field(None, description="In live use: the id of this answer, for the clicks that follow.")
 
 
@@ -214,8 +218,7 @@ class UserRecommended(Recommended):
     k: int
     horizon: int
     clicked: Ids = Field(
-        description="What the user has clicked, in the clicks the model was fitted to; in click order, the latest "
-        "last, if they have one."
+        description="The user's clicks that the model was fitted to, in click order, if they have one; latest last."
     )
 
 
@@ -230,7 +233,7 @@ class Recommendations(BaseModel):
 
 
 class ProblemDetails(BaseModel):
-    """What is wrong with a request (RFC 9457)."""
+    """A problem with a request (RFC 9457)."""
 
     type: str
     title: str
@@ -249,66 +252,61 @@ def body_schemas() -> dict[str, Any]:
 
 
 class Problem(Exception):
-    """What is wrong with a request, for whoever sent it."""
+    """An error that is sent to the caller as problem+json; ``retry``: after how many seconds to try again."""
 
     def __init__(
-        self, status: int, detail: str, *, headers: Mapping[str, str] | None = None, errors: Sequence[Any] = ()
-    ) -> None:
+        self, status: int, detail: str, *, retry: int | None = None, headers: Mapping[str, str] | None = None,
+        errors: Sequence[Any] = (),
+    ) -> None:  # fmt: skip
         super().__init__(detail)
         self.status, self.detail, self.headers, self.errors = status, detail, dict(headers or {}), tuple(errors)
+        if retry is not None:
+            self.headers["Retry-After"] = str(retry)
 
     def response(self) -> Response:
         """Return it as problem+json."""
-        content: dict[str, Any] = {
-            "type": "about:blank",
-            "title": TITLES.get(self.status, "Error"),
-            "status": self.status,
-            "detail": self.detail,
-        }
-        if self.errors:
-            content["errors"] = list(self.errors)
+        title = TITLES.get(self.status, "Error")
+        content = {"type": "about:blank", "title": title, "status": self.status, "detail": self.detail}
+        content |= {"errors": list(self.errors)} if self.errors else {}
         return JsonAnswer(content, self.status, self.headers, "application/problem+json")
 
 
 class JsonAnswer(Response):
-    """A value as JSON in ASCII, so that no id, however odd, cannot be written; numbers keep their last digit."""
+    """A value as JSON in ASCII, so that every id can be written; numbers keep their last digit."""
 
     def __init__(
-        self,
-        content: Any,
-        status: int = 200,
-        headers: Mapping[str, str] | None = None,
+        self, content: Any, status: int = 200, headers: Mapping[str, str] | None = None,
         media_type: str = "application/json",
-    ) -> None:
+    ) -> None:  # fmt: skip
         body = json.dumps(content, allow_nan=False, separators=(",", ":")).encode("ascii")
         super().__init__(body, status, headers, media_type)
 
 
 def from_error(error: BmcdError) -> Problem:
-    """Return the problem that an error of the package is: what was asked cannot be answered, and why."""
+    """Return an error of the package as a problem."""
     text = str(error)
     return Problem(422, text[:1].upper() + text[1:])
 
 
 def from_http(error: HTTPException) -> Problem:
-    """Return the problem that an error of the framework is."""
+    """Return an error of the framework as a problem."""
     details = {
-        404: "There is nothing at this address. See /docs for what there is.",
-        405: "This address does not take this method. See /docs for those it takes.",
+        404: "There is nothing at this address. See /docs for the addresses.",
+        405: "This address does not accept this method. See /docs for its methods.",
         400: "The body cannot be read as JSON: it must be UTF-8, complete, and not nested too deeply.",
     }
     return Problem(error.status_code, details.get(error.status_code, str(error.detail)), headers=error.headers)
 
 
 def from_validation(error: RequestValidationError | ValidationError) -> Problem:
-    """Return the problem with the fields of a request: each with its place, its value and what is wanted."""
+    """Return invalid fields of a request as a problem: the place and value of each, and what is expected."""
     errors = error.errors()
     if errors[0]["type"] == "json_invalid":
         return Problem(400, f"The body is not JSON: {errors[0]['ctx']['error']}.")
     if isinstance(error, ValidationError):  # of a body
         errors = [{**one, "loc": ("body", *one["loc"])} for one in errors]
     found = [_field(one) for one in _distinct(errors)]
-    more = f" There are {len(found) - 1} more." if len(found) > 1 else ""
+    more = f" Fields with further errors: {len(found) - 1}." if len(found) > 1 else ""
     return Problem(422, f"{found[0]['field']}: {found[0]['wrong']}.{more}", errors=found[:MOST_SHOWN])
 
 
@@ -323,23 +321,23 @@ def _distinct(errors: Iterable[Any]) -> list[Any]:
 
 def _field(error: Mapping[str, Any]) -> dict[str, Any]:
     where, *path = error["loc"] or ("body",)
-    name = ".".join(map(str, path)).replace(".[", "[") if path else str(where)
-    wrong = str(error["msg"]).removeprefix("Value error, ")
-    if error["type"] == "extra_forbidden":
-        wrong = "there is no such field; see /docs for those there are"
-    elif error["type"] == "missing":
-        return {"field": name[:200], "wrong": "is missing"}
-    elif error["union"]:
-        wrong = "an id must be text or a whole number" if "type" in error["type"] else wrong
-    elif error["type"] == "too_many":  # the value is as long as it may not be
-        return {"field": name[:200], "wrong": wrong}
-    return {"field": name[:200], "value": shown(error.get("input")), "wrong": wrong[:1].lower() + wrong[1:]}
+    name = (".".join(map(str, path)).replace(".[", "[") if path else str(where))[:200]
+    kind, wrong = error["type"], str(error["msg"]).removeprefix("Value error, ")
+    if kind == "missing":
+        return {"field": name, "wrong": "is missing"}
+    if kind == "too_many" and not error["union"]:  # the value itself is too long to show
+        return {"field": name, "wrong": wrong}
+    if kind == "extra_forbidden":
+        wrong = "there is no such field; see /docs for the fields"
+    elif error["union"] and "type" in kind:
+        wrong = "an id must be text or a whole number"
+    return {"field": name, "value": shown(error.get("input")), "wrong": wrong[:1].lower() + wrong[1:]}
 
 
 def people_of(body: Invocation, limits: Limits) -> tuple[Recommend, bool]:
-    """Return the people of rows with the columns user and item, and whether the rows have a user.
+    """Return the people in rows with the columns user and item, and whether the rows have a user.
 
-    Rows without a user are clicks of one person. A row without an item is somebody who has clicked nothing yet.
+    Rows without a user are the clicks of one person. A row without an item is a person without clicks.
     """
     given = [name for name in FORMS if getattr(body, name) is not None]
     if len(given) != 1:
@@ -374,22 +372,18 @@ def _columns(form: str, rows: Any) -> tuple[list[Any] | None, list[Any]]:
     if form == "dataframe_split":
         columns, data = rows.get("columns"), rows.get("data")
         if not isinstance(columns, list) or not isinstance(data, list) or set(rows) - {"columns", "data", "index"}:
-            raise Problem(422, 'dataframe_split wants {"columns": [...], "data": [[...], ...]}.')
+            raise Problem(422, 'dataframe_split must be {"columns": [...], "data": [[...], ...]}.')
         if bad := [row for row in data if not isinstance(row, list) or len(row) != len(columns)]:
-            raise Problem(422, f"dataframe_split: a row has not {len(columns)} values: {shown(bad[0])}.")
+            raise Problem(422, f"dataframe_split: a row does not have {len(columns)} values: {shown(bad[0])}.")
         rows = {name: [row[place] for row in data] for place, name in enumerate(columns) if isinstance(name, str)}
     if isinstance(rows, Mapping):
-        return _two(form, rows, sorted(rows))
-    names = sorted(set(chain.from_iterable(rows)))
-    return _two(form, {name: [row.get(name) for row in rows] for name in names}, names)
-
-
-def _two(form: str, columns: Mapping[str, list[Any]], names: Sequence[str]) -> tuple[list[Any] | None, list[Any]]:
+        columns = rows
+    else:
+        columns = {name: [row.get(name) for row in rows] for name in set(chain.from_iterable(rows))}
     if "item" not in columns or set(columns) - {"user", "item"}:
-        raise Problem(
-            422, f"{form}: the columns must be item and, if there are several people, user: {shown(names)}."
-        )
+        names = shown(sorted(columns))
+        raise Problem(422, f"{form}: the columns must be item and, for several people, user: {names}.")
     users, items = columns.get("user"), columns["item"]
     if users is not None and len(users) != len(items):
-        raise Problem(422, f"{form}: there are {len(users)} users but {len(items)} items. Give one for each click.")
+        raise Problem(422, f"{form}: there are {len(users)} users but {len(items)} items. Give one per click.")
     return users, items

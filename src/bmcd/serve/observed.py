@@ -1,8 +1,8 @@
-"""Calibration while serving: the lists that were given, the clicks that followed, and what was predicted for them.
+"""Calibration while serving: the lists that were returned, the clicks that followed, and their predictions.
 
 A list is compared with the next clicks of its user, as many as its horizon, on items not clicked before. Only lists
 whose clicks all came within `WATCHED` count, as in the moments that weights are learnt from. Times are those of the
-clicks, so that a replay is judged as what it replays.
+clicks, so that a replay is evaluated like the log it replays.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ MINUTE = 60_000_000
 HOUR, DAY = 60, 24 * 60
 WINDOWS = {"hour": HOUR, "day": DAY}
 """In minutes."""
-# How long, in microseconds, a list waits for clicks; how many lists wait, and how many numbers they hold.
+# Time that a list waits for clicks, in microseconds; maximum number of lists that wait, and of numbers they hold.
 WATCHED = HOUR * MINUTE
 MOST_LISTS, MOST_NUMBERS = 50_000, 4_000_000
 # Probabilities of single items are compared in these groups.
 EDGES = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
 GROUPS = tuple(f"{low:g}-{high:g}" for low, high in zip((0, *EDGES), (*EDGES, 1), strict=True))
-# Below this number of lists nothing is said about calibration.
+# Below this number of lists calibration is not reported.
 FEWEST = 100
 # Sums of a minute: clicks, lists, next clicks, hits predicted and observed, variance, the same two outside.
 CLICKS, LISTS, NEXT, PREDICTED, OBSERVED, VARIANCE, OUT_PREDICTED, OUT_OBSERVED, FIRST_GROUP = range(9)
-# Models that came into use, whose new items are remembered.
+# Number of models whose new items are remembered.
 MODELS = 1_000
 
 
 class Given(NamedTuple):
-    """A list that was given. Items are hashes of their ids."""
+    """A list that was returned. Items are hashes of their ids."""
 
     answer: str
     time: int
@@ -54,7 +54,7 @@ class Given(NamedTuple):
 
     @property
     def size(self) -> int:
-        """How many numbers it holds."""
+        """The number of numbers it holds."""
         return 2 * len(self.items) + len(self.clicked) + 20
 
 
@@ -72,7 +72,7 @@ class Observed:
         self._changed = threading.Lock()
 
     def use(self, items: Mapping[str, Any]) -> None:
-        """Note that a model with these items, by their text, answers from now on."""
+        """Note that a model with these items, by their text, is used from now on."""
         new = {hash(item) for item in items.keys() - self._known.keys()} if self._known else set()
         with self._changed:
             self._model += 1
@@ -87,7 +87,7 @@ class Observed:
         self, user: str | None, answer: str, time: int, latest: int, horizon: int, outside: float,
         listed: Sequence[tuple[str, float]], clicked: Iterable[str],
     ) -> None:  # fmt: skip
-        """Note a list: who got it, items with their probabilities, and what the user had clicked."""
+        """Note a list: its user, items with their probabilities, and what the user had clicked."""
         if not listed:
             return
         items, probability = zip(*((hash(item), value) for item, value in listed), strict=True)
@@ -105,7 +105,7 @@ class Observed:
                 self._drop(next(iter(self._given)))
 
     def clicked(self, user: str, item: str, time: int, answer: str | None) -> None:
-        """Note a click, and compare the list before it if it is the last that was waited for."""
+        """Note a click; compare the list before it if this is the last click it waited for."""
         own = hash(item)
         with self._changed:
             minute = time // MINUTE
@@ -126,7 +126,7 @@ class Observed:
                 self._drop(key)
 
     def forget(self, user: str) -> None:
-        """Drop the list that a user got."""
+        """Drop the list of a user."""
         with self._changed:
             self._drop(f"user {user}")
 
@@ -142,7 +142,7 @@ class Observed:
             return [int(self._minutes[m][CLICKS]) if m in self._minutes else 0 for m in minutes]
 
     def summary(self, window: str) -> dict[str, Any]:
-        """Return what was predicted and observed in the last hour or day, as shares of the next clicks."""
+        """Return predicted and observed hits of the last hour or day, as shares of the next clicks."""
         length = WINDOWS[window]
         with self._changed:
             total = np.zeros(FIRST_GROUP + 3 * len(GROUPS))
@@ -174,7 +174,7 @@ class Observed:
         }
 
     def _sums(self, minute: int) -> np.ndarray[Any, Any]:
-        """Return the sums of a minute; those of more than a day before the latest go nowhere."""
+        """Return the sums of a minute; those of more than a day before the latest are not kept."""
         if minute > self._latest:
             self._latest = minute
             for old in [m for m in self._minutes if m <= minute - DAY]:
@@ -213,7 +213,7 @@ RATES = {
 
 
 def state_of(n: int, predicted: float | None, observed: float | None, error: float | None) -> str:
-    """Return whether the probabilities come true: "too few", "calibrated" or "warning".
+    """Return whether the probabilities are calibrated: "too few", "calibrated" or "warning".
 
     It is a warning if predicted and observed differ by more than 3 points and 3 standard errors.
 
@@ -236,4 +236,4 @@ def text_of(window: str, state: str, predicted: float | None, observed: float | 
     said = f"predicted {100 * predicted:.1f} %, observed {100 * observed:.1f} % in the last {window}"
     if state == "warning":
         return f"{said}: do not rely on the probabilities"
-    return f"{said} ({n} lists: too few to judge)" if state == "too few" else said
+    return f"{said} ({n} lists: too few to evaluate)" if state == "too few" else said

@@ -1,4 +1,4 @@
-"""Replay a log to a live service as its users would: clicks at their pace, and recommendations along the way."""
+"""Send a log to a live service as its users would: clicks at their pace, and requests for recommendations."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import json
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, NamedTuple
 from urllib.parse import quote, urlsplit
 
@@ -19,13 +19,13 @@ from bmcd.clicks.sequences import owners
 from bmcd.errors import InputError
 
 HOUR = 3_600_000_000
-# Seconds between two looks at which clicks are due, and clicks of one request.
+# Seconds between two checks for clicks that are due, and clicks per request.
 TICK, BATCH = 0.05, 500
 ASKERS, PATIENCE, MOST_TRIES = 4, 60.0, 60
 
 
 class Hour(NamedTuple):
-    """What happened in an hour of the log."""
+    """Results of an hour of the log."""
 
     hour: str
     clicks: int
@@ -33,19 +33,19 @@ class Hour(NamedTuple):
     asked: int
     """Lists that were followed by a new click of their user in the same session."""
     predicted: float
-    """The share of these clicks that the lists predicted to be in them."""
+    """The predicted share of these clicks that are in the lists."""
     observed: float
-    """The share that was."""
+    """The observed share."""
 
 
 class Replay:
-    """A replay that runs; `result` is what happened, hour by hour."""
+    """A replay of a log; `run` returns its results by hour."""
 
     def __init__(
         self, clicks: Clicks, address: str, *, speed: float, k: int = 10, ask: float = 0.2,
         key: str | None = None, seed: int = 0,
     ) -> None:  # fmt: skip
-        """Prepare it; ``ask`` is the share of clicks after which recommendations are asked for."""
+        """Prepare it; ``ask`` is the share of clicks after which recommendations are requested."""
         if not clicks.has_clock or not len(clicks.sequence):
             raise InputError("only a log with times can be replayed: name their column, --time-column.")
         if not speed > 0 or not 0 <= ask <= 1:
@@ -71,15 +71,15 @@ class Replay:
         self._changed = threading.Lock()
         self._failed: list[BaseException] = []
         self.largest_lag = 0.0
-        """By how many seconds the clicks were late at most."""
+        """The maximum delay of clicks in seconds."""
         self.compared: list[tuple[int, int, float, bool]] = []
-        """Of each list that was compared: the clicks, in order of time, after which it was asked for and with which
-        it was compared, the predicted hits, and whether it was one."""
+        """For each list that was compared: the number of the click after which it was requested, that of the click
+        with which it was compared, the predicted hits, and whether it was a hit."""
         self.n_late = 0
         """Lists that came after the click that they were to predict."""
 
     def run(self, told: Callable[[Hour], None] = lambda hour: None) -> list[Hour]:
-        """Send everything, and return what happened; ``told`` gets each hour when it is over."""
+        """Send all clicks, and return the results; ``told`` is called with each hour when it is over."""
         connection = self._connected()
         askers = [threading.Thread(target=self._answer, daemon=True) for _ in range(ASKERS)]
         for asker in askers:
@@ -114,15 +114,12 @@ class Replay:
             self.largest_lag = max(self.largest_lag, now - (int(self.time[at]) - first) / self._speed / 1e6)
             end = min(end, at + BATCH)
             self._send(connection, at, end)
-            for hour in self._over(int(self.time[end - 1]) // HOUR):
-                if hour not in shown:
-                    shown.add(hour)
-                    told(self._hour(hour))
+            with self._changed:
+                over = sorted(hour for hour in self._sums if hour < int(self.time[end - 1]) // HOUR)
+            for hour in [one for one in over if one not in shown]:
+                shown.add(hour)
+                told(self._hour(hour))
             at = end
-
-    def _over(self, hour: int) -> Iterator[int]:
-        with self._changed:
-            return iter([one for one in sorted(self._sums) if one < hour])
 
     def _hour(self, hour: int) -> Hour:
         with self._changed:
@@ -150,7 +147,7 @@ class Replay:
                 self._questions.put(i)
 
     def _answer(self) -> None:
-        """Ask for the lists of users who have just clicked, and compare them with the click that follows."""
+        """Request lists for users who have just clicked, and compare them with the click that follows."""
         with contextlib.closing(self._connected()) as connection:
             while (at := self._questions.get()) is not None:
                 self._compare(connection, at)
@@ -160,7 +157,7 @@ class Replay:
             user, following = self.users[self.user[at]], int(self._next[at])
             path = f"/v1/users/{quote(user, safe='')}/recommendations?k={self._k}&horizon=1"
             rows = self._ask(connection, "GET", path)["recommendations"]
-            if self._sent >= following:  # the click was perhaps known already
+            if self._sent >= following:  # the service may have known the click
                 self.n_late += 1
                 return
             hit = self.items[self.item[following]] in {str(row["item"]) for row in rows}
@@ -178,7 +175,7 @@ class Replay:
         return kind(parts.hostname, parts.port, timeout=PATIENCE)
 
     def _ask(self, connection: http.client.HTTPConnection, method: str, path: str, body: Any = None) -> Any:
-        """Return an answer; wait and ask again while the service is busy or away."""
+        """Return an answer; wait and try again while the service is busy or cannot be reached."""
         headers = {} if self._key is None else {"Authorization": f"Bearer {self._key}"}
         content = None
         if body is not None:

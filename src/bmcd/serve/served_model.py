@@ -1,4 +1,4 @@
-"""A model and its answers as JSON holds them; and how a new one replaces it: load, warm up, then swap."""
+"""A model and its answers as JSON; and how a new model replaces it: load, warm up, swap."""
 
 from __future__ import annotations
 
@@ -25,14 +25,13 @@ from bmcd import __version__
 from bmcd.blend.blend import Blend
 from bmcd.clicks.histories import clicks_of_histories
 from bmcd.clicks.ids import objects, texts_of
-from bmcd.clicks.item_table import Filter
 from bmcd.errors import BmcdError, InputError, StoreError, UnknownIdError
 from bmcd.files import json_ready
 from bmcd.models.list_rules import ListRules, RulesReport, joined
 from bmcd.models.persistence import Model, load_model, sampled_models
 from bmcd.models.top_k import Lists
 from bmcd.reporting.card import html_card, make_card
-from bmcd.serve.messages import Id, Problem
+from bmcd.serve.messages import Id, Person, Problem, Recommend, Wanted
 from bmcd.serve.metrics import Metrics
 from bmcd.serve.settings import Settings
 from bmcd.serve.slots import stop_if_unwanted
@@ -40,19 +39,19 @@ from bmcd.utils import listed, shown
 
 log = logging.getLogger("bmcd.serve")
 
-# What a model is asked before it is called ready.
+# The number of recommendations in the requests that a model answers before it is ready.
 WARM_K = 10
-# People between two looks at whether somebody still waits for the answer.
+# People between two checks that the caller still waits for the answer.
 BLOCK = 32
-# Items that are shown as trending, and clicks of a user that are told, the latest.
+# Items that are shown as trending, and the latest clicks of a user that are returned.
 TRENDING, MOST_CLICKED = 10, 1_000
 PREDICTED = ("predicted", "observed")
-# With --watch: seconds between two looks at the file. It is loaded when two looks in a row find the same change.
+# With --watch: seconds between two checks of the file. It is loaded when two in a row find the same change.
 LOOK_SECONDS = 1.0
 
 
 class ServedModel:
-    """A loaded model and its answers. It is never changed: a reload makes another one."""
+    """A loaded model and its answers. It is never changed: a reload makes a new one."""
 
     def __init__(self, model: Model, hash_of_file: str) -> None:
         self.model, self.hash = model, hash_of_file
@@ -88,82 +87,45 @@ class ServedModel:
         """Whether it was saved with the clicks it was fitted to."""
         return self.model.clicks_.n_users > 0
 
-    def recommend(
-        self,
-        people: Sequence[tuple[Id | None, Sequence[Id]]],
-        k: int,
-        min_probability: float | None = None,
-        items: Iterable[Id] | None = None,
-        exclude: Iterable[Id] = (),
-        horizon: int | None = None,
-        *,
-        only: Filter | None = None,
-        never: Filter | None = None,
-        rules: ListRules | None = None,
-        groups: bool = False,
-        outside: list[float] | None = None,
-    ) -> dict[str, Any]:
+    def recommend(self, asked: Recommend, outside: list[float] | None = None) -> dict[str, Any]:
         """Return recommendations for people with an id and clicks, as `recommend_for` gives them.
 
-        The expected numbers of clicks outside a blend are appended to ``outside``, if it is given. In a slot whose
-        answer nobody waits for any more it stops after a block of people.
+        The expected numbers of clicks outside a blend are appended to ``outside``, if it is given. In a slot it
+        stops after a block of people if the caller no longer waits.
         """
-        allowed = self.model.allowed(self._allowed(items, exclude), only, never)
+        model, k = self.model, asked.k
+        allowed = model.allowed(self._allowed(asked.items, asked.exclude), asked.only, asked.never)
+        rules = None if asked.rules is None else ListRules(**asked.rules.model_dump())
         answers, reports = list[dict[str, Any]](), list[RulesReport]()
-        more = _horizon(self.model.lists_for, horizon)
-        for first in range(0, len(people), BLOCK):
+        more = {"n_threads": 1} | _horizon(model.lists_for, asked.horizon)
+        for first in range(0, len(asked.people), BLOCK):
             stop_if_unwanted()
-            block = people[first : first + BLOCK]
-            clicked = [self._items.known(clicks) for _, clicks in block]
-            strangers = clicks_of_histories(clicked, self.model.clicks_)
-            if outside is not None and isinstance(self.model, Blend):
-                lists, expected = self.model.lists_at(strangers, k, allowed, n_threads=1, **more)
+            block = asked.people[first : first + BLOCK]
+            people = clicks_of_histories([self._items.known(one.clicked) for one in block], model.clicks_)
+            if outside is not None and isinstance(model, Blend):
+                lists, expected = model.lists_at(people, k, allowed, **more)
                 outside += expected.tolist()
             elif rules is None:
-                lists = self.model.lists_for(strangers, k, allowed, n_threads=1, **more)
+                lists = model.lists_for(people, k, allowed, **more)
             if rules is not None:
-                lists, report = self.model.ruled_lists_for(
-                    strangers, k, rules, allowed, n_threads=1, horizon=horizon
-                )
+                lists, report = model.ruled_lists_for(people, k, rules, allowed, n_threads=1, horizon=asked.horizon)
                 reports.append(report)
             answers += (
-                {"id": name, "recommendations": found, "unknown_items": self._items.unknown(clicks)}
-                for (name, clicks), found in zip(block, self._rows(lists, min_probability, groups), strict=True)
+                {"id": one.id, "recommendations": rows, "unknown_items": self._items.unknown(one.clicked)}
+                for one, rows in zip(block, self._rows(lists, asked), strict=True)
             )
-        answer = {"model": self.hash, "k": k, "horizon": horizon or k, "people": answers}
+        answer = {"model": self.hash, "k": k, "horizon": asked.horizon or k, "people": answers}
         return answer | ({"rules": joined(reports).to_dict()} if reports else {})
 
-    def recommend_to_user(
-        self,
-        own: Any,
-        k: int,
-        min_probability: float | None = None,
-        horizon: int | None = None,
-        *,
-        only: Filter | None = None,
-        never: Filter | None = None,
-        groups: bool = False,
-    ) -> dict[str, Any]:
-        """Return recommendations for a user of the model, by its own id, as `recommend` gives them."""
-        allowed = self.model.allowed(None, only, never)
-        lists = self.model.lists(k, [own], allowed, n_threads=1, **_horizon(self.model.lists, horizon))
-        (found,) = self._rows(lists, min_probability, groups)
-        answer = {"model": self.hash, "k": k, "horizon": horizon or k, "id": _json_id(own)}
-        return answer | {"recommendations": found, "unknown_items": [], "clicked": self._clicked_by(own)}
+    def recommend_to_user(self, own: Any, wanted: Wanted) -> dict[str, Any]:
+        """Return recommendations for a user of the model, by the model's own id."""
+        allowed = self.model.allowed(None, wanted.only, wanted.never)
+        more = _horizon(self.model.lists, wanted.horizon)
+        (rows,) = self._rows(self.model.lists(wanted.k, [own], allowed, n_threads=1, **more), wanted)
+        return self._answer(_json_id(own), wanted, rows, [], self._clicked_by(own))
 
     def recommend_live(
-        self,
-        user: str,
-        recent: Sequence[tuple[int, str]],
-        now: int,
-        k: int,
-        min_probability: float | None = None,
-        horizon: int | None = None,
-        *,
-        hidden: bool = False,
-        only: Filter | None = None,
-        never: Filter | None = None,
-        groups: bool = False,
+        self, user: str, recent: Sequence[tuple[int, str]], now: int, wanted: Wanted, *, hidden: bool = False
     ) -> tuple[dict[str, Any], list[Id], int, float]:
         """Return recommendations for a user by the clicks of the model and recent ones, time and item.
 
@@ -183,14 +145,19 @@ class ServedModel:
             known, users=objects([user]), starts=np.array([0, len(order)]), sequence=sequence[order],
             times=times[order].view("datetime64[us]"), n_repeated=0, history=(), n_dropped=0,
         )  # fmt: skip
-        allowed = self.model.allowed(None, only, never)
-        lists, outside = self.model.lists_at(person, k, allowed, horizon=horizon, now=now, n_threads=1)
-        (found,) = self._rows(lists, min_probability, groups)
+        allowed = self.model.allowed(None, wanted.only, wanted.never)
+        lists, outside = self.model.lists_at(
+            person, wanted.k, allowed, horizon=wanted.horizon, now=now, n_threads=1
+        )
+        (rows,) = self._rows(lists, wanted)
         clicked = [self._ids[column] for column in dict.fromkeys(person.sequence.tolist()) if column >= 0]
         unknown = list(dict.fromkeys(item for _, item in recent if item not in self.columns))
-        answer = {"model": self.hash, "k": k, "horizon": horizon or k, "id": user, "recommendations": found}
-        answer |= {"unknown_items": unknown, "clicked": clicked[-MOST_CLICKED:]}
+        answer = self._answer(user, wanted, rows, unknown, clicked[-MOST_CLICKED:])
         return answer, [*clicked, *unknown], int(times.max(initial=0)), float(outside[0])
+
+    def _answer(self, user: Id, wanted: Wanted, rows: Any, unknown: Any, clicked: list[Id]) -> dict[str, Any]:
+        asked = {"model": self.hash, "k": wanted.k, "horizon": wanted.horizon or wanted.k, "id": user}
+        return {**asked, "recommendations": rows, "unknown_items": unknown, "clicked": clicked}
 
     @cached_property
     def columns(self) -> dict[str, int]:
@@ -222,44 +189,41 @@ class ServedModel:
         return found[0]
 
     def explain(
-        self,
-        item: Id,
-        k: int,
-        *,
-        clicked: Sequence[Id] | None = None,
-        own_user: Any = None,
+        self, item: Id, k: int, *, clicked: Sequence[Id] | None = None, own_user: Any = None,
         horizon: int | None = None,
-    ) -> dict[str, Any]:
+    ) -> dict[str, Any]:  # fmt: skip
         """Return why an item has the probability it has, for a person with clicks or a user of the model.
 
-        For a blend these are reasons in words, the first of them as "short", and the factor of each member; models
-        with clusters or tastes that it was given explain the probabilities that they give themselves.
+        A blend gives reasons in words, the first of them as "short", and the factor of each member; its members
+        with clusters or tastes explain their own probabilities.
         """
-        own = self._items.known([item])
-        if not own:
-            raise UnknownIdError(f"the model does not know item {shown(item)}. Search for items: GET /v1/items.")
+        own = self._own_item(item)
         history = None if clicked is None else self._items.known(clicked)
 
         def explained(model: Any) -> dict[str, Any]:
-            found = model.explain(own_user, own[0], k, history=history, **_horizon(model.explain, horizon))
+            found = model.explain(own_user, own, k, history=history, **_horizon(model.explain, horizon))
             as_json: dict[str, Any] = json_ready(found)
             short = {"short": found.short} if isinstance(model, Blend) else {}
-            return as_json | short | {"item": _json_id(own[0]), "text": str(found)}
+            return as_json | short | {"item": _json_id(own), "text": str(found)}
 
         answer = explained(self.model) | {"unknown_items": self._items.unknown(clicked or ())}
         if isinstance(self.model, Blend):
             parts = sampled_models(self.model).items()
-            answer["parts"] = {name: explained(part) for name, part in parts if own[0] in part.clicks_.items}
+            answer["parts"] = {name: explained(part) for name, part in parts if own in part.clicks_.items}
         return {"model": self.hash, **answer}
 
-    def similar(self, item: Id, k: int, only: Filter | None, never: Filter | None) -> dict[str, Any]:
-        """Return the items that a click on this one says most about."""
-        own = self._items.known([item])
-        if not own:
-            raise UnknownIdError(f"the model does not know item {shown(item)}. Search for items: GET /v1/items.")
-        found = nw.from_native(self.model.similar(own[0], k, only=only, never=never, n_threads=1)).rows(named=True)
+    def similar(self, item: Id, k: int, only: Any, never: Any) -> dict[str, Any]:
+        """Return the items whose probability a click on this one raises most."""
+        own = self._own_item(item)
+        found = nw.from_native(self.model.similar(own, k, only=only, never=never, n_threads=1)).rows(named=True)
         rows = [{**json_ready(row), "item": _json_id(row["item"])} for row in found]
-        return {"model": self.hash, "item": _json_id(own[0]), "k": k, "similar": rows}
+        return {"model": self.hash, "item": _json_id(own), "k": k, "similar": rows}
+
+    def _own_item(self, item: Id) -> Any:
+        """Return the model's own id for an item; `UnknownIdError` if it does not know it."""
+        if not (found := self._items.known([item])):
+            raise UnknownIdError(f"the model does not know item {shown(item)}. Search for items: GET /v1/items.")
+        return found[0]
 
     def items(self, wanted: str, limit: int) -> dict[str, Any]:
         """Return items whose title or id has this text: first those that start with it, the most clicked first."""
@@ -296,7 +260,7 @@ class ServedModel:
 
     @cached_property
     def about(self) -> dict[str, Any]:
-        """What `GET /v1/model` tells, without the limits of the service."""
+        """The answer of `GET /v1/model`, without the limits of the service."""
         clicks, verdict = self.model.clicks_, self.model.verdict_
         table = clicks.items_table
         return {
@@ -318,9 +282,10 @@ class ServedModel:
         } | self._about_blend()
 
     def warm(self) -> None:
-        """Answer one full question of each kind, so that the first caller does not wait; raise if one fails."""
+        """Answer one request of each kind, so that the first caller does not wait; raise an error if one fails."""
         first = self._ids[:1]
-        answer = self.recommend([(None, first), (None, [])], WARM_K)
+        people = [Person.model_construct(clicked=first), Person.model_construct(clicked=[])]
+        answer = self.recommend(Recommend.model_construct(people=people, k=WARM_K))
         for person in answer["people"]:
             values = [value for one in person["recommendations"] for value in (one["probability"], one["mcse"])]
             if not np.isfinite(values).all():
@@ -329,7 +294,7 @@ class ServedModel:
             item = answer["people"][0]["recommendations"][0]["item"]
             self.explain(item, WARM_K, clicked=first)
         if self.holds_clicks:
-            self.recommend_to_user(self.model.clicks_.users[0], WARM_K)
+            self.recommend_to_user(self.model.clicks_.users[0], Wanted.model_construct(k=WARM_K))
         _ = self.about, self.clusters, self.card
 
     def example_items(self) -> list[Id]:
@@ -363,8 +328,9 @@ class ServedModel:
         latest_first = clicks.sequence[clicks.starts[row] : clicks.starts[row + 1]][::-1].tolist()
         return [self._ids[column] for column in dict.fromkeys(latest_first)][::-1]
 
-    def _rows(self, lists: Lists, least: float | None, groups: bool = False) -> list[list[dict[str, Any]]]:
+    def _rows(self, lists: Lists, wanted: Wanted) -> list[list[dict[str, Any]]]:
         probability, mcse = lists.values["probability"].tolist(), lists.values["mcse"].tolist()
+        least = wanted.min_probability
         return [
             [
                 {
@@ -373,7 +339,7 @@ class ServedModel:
                     "rank": place + 1,
                     "probability": probability[row][place],
                     "mcse": mcse[row][place],
-                    **({"groups": self._groups_of(column)} if groups else {}),
+                    **({"groups": self._groups_of(column)} if wanted.groups else {}),
                 }
                 for place, column in enumerate(columns)
                 if column >= 0 and (least is None or probability[row][place] >= least)
@@ -391,7 +357,7 @@ class ServedModel:
         return {"item": self._ids[column], "title": self._shown_titles[column], "clicks": clicks}
 
     def _own_calibration(self) -> dict[str, Any] | None:
-        """Return what a blend learned of its own calibration while it was fitted; None for other models."""
+        """Return the calibration that a blend measured while it was fitted; None for other models."""
         if not isinstance(self.model, Blend):
             return None
         if not len(windows := self.model.windows_):
@@ -407,7 +373,7 @@ class ServedModel:
         }
 
     def _about_blend(self) -> dict[str, Any]:
-        """Return the time a blend's answers refer to, its members with their gains, and its past windows."""
+        """Return the time that a blend's answers refer to, its members with their gains, and its past windows."""
         if not isinstance(self.model, Blend):
             return {}
         as_of, gains = self.model.as_of_, self.model.gains_.to_dict("records")
@@ -421,7 +387,7 @@ class ServedModel:
 
 
 class Matcher:
-    """A model's own ids, found as JSON writes them: the same value, or else the same text."""
+    """Finds a model's own ids by their form in JSON: the same value, or else the same text."""
 
     def __init__(self, ids: NDArray[Any]) -> None:
         self._values = {value: value for value in ids.tolist()}
@@ -432,7 +398,7 @@ class Matcher:
         return [self._own(one) for one in wanted if self._is_known(one)]
 
     def unknown(self, wanted: Iterable[Id]) -> list[Id]:
-        """Return those it does not know, each once."""
+        """Return those that it does not know, without repeats."""
         return [one for one in dict.fromkeys(wanted) if not self._is_known(one)]
 
     def _is_known(self, one: Id) -> bool:
@@ -443,7 +409,7 @@ class Matcher:
 
 
 def state_of(path: Path) -> tuple[int, ...] | None:
-    """Return what changes when a file is written or replaced, without reading it; None if there is none."""
+    """Return facts that change when a file is written or replaced, without reading it; None if it is missing."""
     try:
         found = path.stat()
     except OSError:
@@ -452,7 +418,7 @@ def state_of(path: Path) -> tuple[int, ...] | None:
 
 
 def hash_of(path: Path) -> str:
-    """Return the SHA-256 of a file; `StoreError` if it cannot be read, or is a pipe or another thing that waits."""
+    """Return the SHA-256 of a file; `StoreError` if it cannot be read, or is not a regular file."""
     try:
         with open(path, "rb", opener=_without_waiting) as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
@@ -463,7 +429,7 @@ def hash_of(path: Path) -> str:
 
 
 def _horizon(method: Callable[..., Any], horizon: int | None) -> dict[str, Any]:
-    """Return the option of a model's method that gives it the horizon; nothing if none was asked for."""
+    """Return the keyword argument for the horizon; none if no horizon was given."""
     if horizon is None:
         return {}
     if "horizon" not in inspect.signature(method).parameters:
@@ -480,7 +446,7 @@ def _without_waiting(path: str, flags: int) -> int:
 
 
 class CurrentModel:
-    """The model in use. Whoever takes it keeps it to the end of the answer, whatever is loaded meanwhile."""
+    """The model in use. A request keeps the model it began with, whatever is loaded meanwhile."""
 
     def __init__(self, settings: Settings, metrics: Metrics) -> None:
         self.settings, self.metrics = settings, metrics
@@ -489,17 +455,10 @@ class CurrentModel:
         self._loading = asyncio.Lock()
         self._next: asyncio.Task[dict[str, Any]] | None = None
 
-    @property
-    def is_ready(self) -> bool:
-        """Whether a model has been loaded and has answered one full question."""
-        return self._model is not None
-
     def get(self) -> ServedModel:
-        """Return the model in use, or raise `Problem` while the first one is made ready."""
+        """Return the model in use; raise `Problem` until the first one is ready."""
         if self._model is None:
-            raise Problem(
-                503, "The model is being made ready. Try again in a moment.", headers={"Retry-After": "1"}
-            )
+            raise Problem(503, "The model is not ready yet. Try again in a moment.", retry=1)
         return self._model
 
     async def start(self, loaded: ServedModel) -> None:
@@ -508,16 +467,15 @@ class CurrentModel:
         self._put(loaded)
 
     async def reload(self) -> dict[str, Any]:
-        """Load the file again, make it ready, put it into use; if that fails, change nothing and raise.
+        """Load the file again, warm it up and use it; if that fails, raise an error and keep the previous model.
 
-        All who ask before a load begins share it: however many ask, one load runs and at most one waits.
+        Calls before a load begins share it: at most one load runs and one waits.
         """
         self.get()
         if self._next is None:
             self._next = asyncio.create_task(self._reload())
-            self._next.add_done_callback(
-                lambda done: done.cancelled() or done.exception()
-            )  # if nobody waits for it
+            # So that an exception counts as seen if no caller waits for it.
+            self._next.add_done_callback(lambda done: done.cancelled() or done.exception())
         return await asyncio.shield(self._next)
 
     async def watch(self) -> None:
@@ -541,18 +499,18 @@ class CurrentModel:
 
     async def _reload(self) -> dict[str, Any]:
         async with self._loading:
-            self._next = None  # who asks from now on may mean a newer file
+            self._next = None  # later calls may mean a newer file
             old = self.get()
             try:
                 new = await _in_thread(self._load, self.settings.path)
-            except Exception as error:  # whatever is wrong with the file, the old model goes on
+            except Exception as error:  # whatever is wrong with the file, the previous model stays in use
                 self.metrics.reloads.labels("failed").inc()
                 if not isinstance(error, BmcdError):
                     log.exception("the model was not reloaded")
                 reason = str(error) or type(error).__name__
                 log.error("the model was not reloaded: %s", reason)
                 raise Problem(
-                    409, f"The file was not taken: {reason} The model with hash {old.hash[:12]} goes on answering."
+                    409, f"The file was not loaded: {reason} The model with hash {old.hash[:12]} is still in use."
                 ) from error
             self._put(new)
             self.metrics.reloads.labels("done").inc()
@@ -575,7 +533,7 @@ class CurrentModel:
 
 
 async def _in_thread(work: Any, *arguments: Any) -> Any:
-    """Return what the work gives, done in a daemon thread of its own: neither slots nor the end wait for it."""
+    """Run work in a new daemon thread, which neither slots nor the end of the process wait for."""
     loop = asyncio.get_running_loop()
     done: asyncio.Future[Any] = loop.create_future()
 

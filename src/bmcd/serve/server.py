@@ -1,4 +1,4 @@
-"""The application and its process: listens at once, is ready when warm, reloads on SIGHUP, ends on SIGTERM."""
+"""The application and its process: listen at once, ready when warm, reload on SIGHUP, end on SIGTERM."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
@@ -24,9 +24,7 @@ from starlette.responses import Response
 from bmcd import __version__
 from bmcd.errors import InputError, OutputError
 from bmcd.serve.api import Api, page_router, with_examples
-from bmcd.serve.connections import Connections
-from bmcd.serve.gate import BUG, Gate
-from bmcd.serve.intake import Intake
+from bmcd.serve.gate import BUG, Connections, Gate
 from bmcd.serve.live import Live
 from bmcd.serve.messages import JsonAnswer, Problem, body_schemas, from_http, from_validation
 from bmcd.serve.metrics import Metrics
@@ -36,13 +34,13 @@ from bmcd.serve.slots import Slots
 
 log = logging.getLogger("bmcd.serve")
 
-# Threads that work must not keep the one that talks to callers waiting for Python's lock.
+# Python's switch interval: short, so that threads that compute do not delay the event loop.
 SWITCH_SECONDS = 0.001
-# Connections that may wait to be taken, and how many are taken before any of them is read.
+# Connections that may wait in the system, and the number accepted before any of them is read.
 BACKLOG, TAKEN_AT_ONCE = 4096, 64
-# Until the work that was cut off at the end has stopped.
+# Time for work to stop at the end.
 STOP_SECONDS = 2.0
-# What the process opens besides connections.
+# Files that the process opens besides connections.
 OTHER_FILES = 96
 
 
@@ -50,12 +48,9 @@ class Service:
     """The application and what it runs on."""
 
     def __init__(
-        self,
-        loaded: ServedModel,
-        settings: Settings,
-        when_failed: Callable[[Exception], None],
+        self, loaded: ServedModel, settings: Settings, when_failed: Callable[[Exception], None],
         live: Live | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.settings, self.live = settings, live
         self.slots = Slots(settings.slots, settings.queue)
         self.metrics = Metrics(self.slots)
@@ -71,24 +66,23 @@ class Service:
             lifespan=self._lifespan,
             redirect_slashes=False,
         )
-        routers = [Api(self.current, self.slots, self.metrics, settings.limits, live).router(), page_router()]
+        api = Api(self.current, self.slots, self.metrics, settings.limits, live)
+        routers = [api.router(), page_router()]
         if live is not None:
             self.metrics.show_live(live)
-            routers.append(Intake(live, self.current, self.slots, settings.limits).router())
+            routers.append(api.live_router(live))
         for router in routers:
             inner.include_router(router)
         inner.add_api_route("/openapi.json", self._openapi, include_in_schema=False)
-        inner.exception_handler(Exception)(_bug)  # the gate, which gets the exception too, writes it to the log
-        inner.exception_handler(Problem)(_problem)
-        inner.exception_handler(HTTPException)(_http)
-        inner.exception_handler(RequestValidationError)(_validation)
+        for kind, as_problem in AS_PROBLEM.items():
+            inner.exception_handler(kind)(_handler(as_problem))
         self.inner = inner
         routes = [route for router in routers for route in router.routes]
         self.app = Gate(inner, routes, settings, self.metrics)
 
     @asynccontextmanager
     async def _lifespan(self, _: FastAPI) -> AsyncIterator[None]:
-        """Make the first model ready while the service already says that it is not."""
+        """Make the first model ready while the service already answers that it is not ready."""
         tasks = [asyncio.create_task(self._start())]
         if self.settings.watch:
             tasks.append(asyncio.create_task(self.current.watch()))
@@ -111,20 +105,19 @@ class Service:
         return JsonAnswer(with_examples(description, self.current.get()))
 
 
-async def _bug(_: Request, __: Any) -> Response:
-    return Problem(500, BUG).response()
+AS_PROBLEM: dict[type[Exception], Callable[[Any], Problem]] = {
+    Exception: lambda _: Problem(500, BUG),  # the gate, which gets the exception too, writes it to the log
+    Problem: lambda problem: problem,
+    HTTPException: from_http,
+    RequestValidationError: from_validation,
+}
 
 
-async def _problem(_: Request, error: Any) -> Response:
-    return error.response()  # type: ignore[no-any-return]
+def _handler(as_problem: Callable[[Any], Problem]) -> Callable[[Request, Any], Awaitable[Response]]:
+    async def handle(_: Request, error: Any) -> Response:
+        return as_problem(error).response()
 
-
-async def _http(_: Request, error: Any) -> Response:
-    return from_http(error).response()
-
-
-async def _validation(_: Request, error: Any) -> Response:
-    return from_validation(error).response()
+    return handle
 
 
 def serve(
@@ -132,45 +125,32 @@ def serve(
     started: Callable[[str, ServedModel], None],
     reload_wanted: Callable[[], bool] = lambda: False,
 ) -> None:
-    """Serve the model until SIGTERM or Ctrl-C; raise if it cannot be loaded, made ready, or the port is taken.
+    """Serve the model until SIGTERM or Ctrl-C; raise an error if the model cannot be used or the port is taken.
 
-    ``started`` is told the address and the model as soon as it listens. ``reload_wanted`` says whether SIGHUP came
-    before this function handled it; the model is then loaded again as soon as it is ready.
+    ``started`` is called with the address and the model as soon as the service listens. ``reload_wanted`` returns
+    whether SIGHUP came before this function handled it; the model is then loaded again as soon as it is ready.
     """
     most = _most_connections(settings)
-    if settings.live is None:
-        _serve(settings, started, reload_wanted, most, None)
-        return
-    live = Live(settings.live, settings.path)
-    try:
-        _serve(replace(settings, path=live.path), started, reload_wanted, most, live)
-    finally:
-        live.close()
-
-
-def _serve(
-    settings: Settings,
-    started: Callable[[str, ServedModel], None],
-    reload_wanted: Callable[[], bool],
-    most: int,
-    live: Live | None,
-) -> None:
-    loaded = ServedModel.from_file(settings.path)
-    listening = _listen(settings.host, settings.port)
-    server: _Server | None = None
     failed: list[Exception] = []
+    server: _Server | None = None
 
     def stop(error: Exception) -> None:
         failed.append(error)
         if server is not None:
             server.should_exit = True
 
-    service = Service(loaded, settings, stop, live)
-    server = _Server(service, most, reload_wanted)
-    with listening:
+    with contextlib.ExitStack() as stack:
+        live = None
+        if settings.live is not None:
+            live = Live(settings.live, settings.path)
+            stack.callback(live.close)
+            settings = replace(settings, path=live.path)
+        loaded = ServedModel.from_file(settings.path)
+        listening = stack.enter_context(_listen(settings.host, settings.port))
+        service = Service(loaded, settings, stop, live)
+        server = _Server(service, most, reload_wanted)
         host, port = listening.getsockname()[:2]
-        name = f"[{host}]" if ":" in host else host
-        started(f"http://{name}:{port}/", loaded)
+        started(f"http://{f'[{host}]' if ':' in host else host}:{port}/", loaded)
         interval = sys.getswitchinterval()
         sys.setswitchinterval(SWITCH_SECONDS)
         try:
@@ -183,14 +163,14 @@ def _serve(
 
 
 def _listen(host: str, port: int) -> socket.socket:
-    """Return a socket that listens, or raise `OutputError` that says why it cannot."""
+    """Return a socket that listens; `OutputError` if the address cannot be used."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # With its protocol named, asyncio sends small answers at once instead of waiting 40 ms for more (TCP_NODELAY).
+    # With the protocol given, asyncio sends small answers at once instead of waiting 40 ms for more (TCP_NODELAY).
     listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listening.bind((host, port))
-        listening.listen(BACKLOG)  # whoever reads the address can connect at once
+        listening.listen(BACKLOG)  # callers can connect as soon as the address is printed
     except (OSError, OverflowError) as error:
         listening.close()
         reason = getattr(error, "strerror", None) or error
@@ -199,7 +179,7 @@ def _listen(host: str, port: int) -> socket.socket:
 
 
 def _most_connections(settings: Settings) -> int:
-    """Return how many connections may be open, after making room for them among the files of the process."""
+    """Return the maximum number of connections, after raising the limit of open files if possible."""
     others = settings.health_connections + TAKEN_AT_ONCE + OTHER_FILES
     try:
         import resource
@@ -216,7 +196,7 @@ def _most_connections(settings: Settings) -> int:
             f"this process may open {soft} files, and the service needs {others + 1}: raise ulimit -n."
         )
     if most < settings.connections:
-        log.warning("at most %d connections: the process may open no more than %d files (ulimit -n)", most, soft)
+        log.warning("at most %d connections: the process may open at most %d files (ulimit -n)", most, soft)
     return most
 
 
@@ -246,11 +226,7 @@ class _Server(uvicorn.Server):
     def capture_signals(self) -> Iterator[None]:
         """Handle signals while it serves."""
         loop = asyncio.get_running_loop()
-        handlers: dict[str, Callable[[], Any]] = {
-            "SIGTERM": self._stop,
-            "SIGINT": self._stop,
-            "SIGHUP": self._reload_soon,
-        }
+        handlers = {"SIGTERM": self._stop, "SIGINT": self._stop, "SIGHUP": self._reload_soon}
         known = {getattr(signal, name): handler for name, handler in handlers.items() if hasattr(signal, name)}
         for number, handler in known.items():
             loop.add_signal_handler(number, handler)
@@ -263,7 +239,7 @@ class _Server(uvicorn.Server):
                 loop.remove_signal_handler(number)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Start, and let more connections wait in the system than are taken at once."""
+        """Start, and let more connections wait in the system than are accepted at once."""
         await super().startup(sockets)
         for listening in sockets or ():
             listening.listen(BACKLOG)
@@ -271,13 +247,13 @@ class _Server(uvicorn.Server):
         _tell_systemd("READY=1")
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """End, and wait less long for callers."""
+        """End, with less patience for slow callers."""
         self.all_connections.ending = True
         await super().shutdown(sockets)
 
     def _stop(self) -> None:
         if self.should_exit:
-            self.force_exit = True  # asked twice
+            self.force_exit = True  # the second signal
         self.should_exit = True
 
     def _reload_soon(self) -> None:
@@ -290,7 +266,7 @@ class _Server(uvicorn.Server):
 
 
 def _tell_systemd(state: str) -> None:
-    """Tell the service manager that started this process, if it wants to know (Type=notify)."""
+    """Notify the service manager that started this process, if it asks for it (Type=notify)."""
     if path := os.environ.get("NOTIFY_SOCKET"):
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager, contextlib.suppress(OSError):
             manager.sendto(state.encode(), "\0" + path[1:] if path.startswith("@") else path)

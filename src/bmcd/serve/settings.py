@@ -10,33 +10,33 @@ from typing import Any
 
 from bmcd.clicks.times import read_duration
 from bmcd.errors import InputError, Message, Option
-from bmcd.utils import n_cores
+from bmcd.utils import check_count, n_cores
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What one request may ask for; `GET /v1/model` tells them to callers."""
+    """Limits of one request; `GET /v1/model` returns them."""
 
     body_bytes: int = 2**20
-    """Of the body of a request, whether or not it says its length."""
+    """Bytes of the body of a request, whether or not its length is declared."""
     people: int = 500
-    """In one request."""
+    """People in one request."""
     clicks: int = 5_000
-    """Of one person, known items or not; also of the lists of items that are allowed or excluded."""
+    """Clicks of one person, on known items or not; also items that are allowed or excluded."""
     k: int = 200
     """Recommendations for one person; the horizon has the same limit."""
     recommendations: int = 20_000
-    """In one answer: people x k."""
+    """Recommendations in one answer: people x k."""
     id_length: int = 500
-    """Characters of an id, and of a text that is searched for."""
+    """Characters of an id or a search text."""
     seconds: float = 30.0
-    """For one answer, waiting included."""
+    """Seconds for one answer, waiting included."""
     arrival_seconds: float = 10.0
-    """Until the head of a request has arrived, then its body; and until the caller has read the answer."""
+    """Seconds until the head of a request has arrived, then its body; and until its answer has been read."""
     head_bytes: int = 2**16
-    """Of the head of a request: its first line and its header fields."""
+    """Bytes of the head of a request: its first line and its header fields."""
     head_fields: int = 100
     """Header fields of a request."""
 
@@ -48,29 +48,28 @@ class Limits:
 
 @dataclass(frozen=True)
 class LiveSettings:
-    """What live use can be told."""
+    """Settings of live use."""
 
     folder: Path
-    """For recorded clicks and the model that counts them; nobody else may use it."""
+    """For recorded clicks and the model that counts them; for this service alone."""
     refresh: float = 60.0
-    """Seconds within which a click counts for everybody."""
+    """Seconds within which a click counts for all users."""
     keep: str | None = None
-    """How long clicks count; by default as long as they can make a difference."""
+    """How long clicks count. Default: as long as they influence the counts."""
     queue: int = 20_000
-    """Clicks that may wait to be written; more are refused with status 429."""
+    """Maximum number of clicks that wait to be written; more are refused with status 429."""
 
     def __post_init__(self) -> None:
         if not 1 <= self.refresh <= 86_400:
             raise InputError(f"refresh must be from 1 to 86,400 seconds, but it is {self.refresh:g}.")
-        if self.queue < 1:
-            raise InputError(f"queue must be 1 or more, but it is {self.queue}.")
+        check_count("queue", self.queue)
         if self.keep is not None:
             read_duration(self.keep, "keep")
 
 
 @dataclass(frozen=True)
 class Settings:
-    """Everything that `bmcd serve` can be told."""
+    """Settings of `bmcd serve`."""
 
     path: Path
     host: str = "127.0.0.1"
@@ -82,41 +81,34 @@ class Settings:
     no_key: bool = False
     """Serve without a key on an address that other machines can reach."""
     slots: int = field(default_factory=n_cores)
-    """Questions that are worked on at a time."""
+    """Number of requests that are answered at the same time."""
     queue: int = 128
-    """Questions that may wait; more are refused with status 429."""
+    """Maximum number of requests that wait; more are refused with status 429."""
     connections: int = 1_000
-    """Open connections; fewer where the process may open fewer files."""
+    """Maximum number of open connections; fewer if the process may open fewer files."""
     health_connections: int = 32
-    """Further connections, which are answered at /health and nowhere else."""
+    """Further connections, which are answered only at /health."""
     grace: int = 20
-    """Seconds in which it ends after SIGTERM."""
+    """Seconds until it ends after SIGTERM."""
     hosts: tuple[str, ...] = ()
-    """Names under which callers know it. On a loopback address only its own names, and these, are answered."""
+    """Names under which callers know it. On a loopback address only its names and these are answered."""
     limits: Limits = field(default_factory=Limits)
     live: LiveSettings | None = None
-    """If given, clicks are recorded and counted, and ``path`` is the model to begin with."""
+    """If given, clicks are recorded and counted, starting from the model in ``path``."""
     calibration: Callable[[Any], dict[str, Any]] | None = None
-    """Measures the calibration of a model that was loaded, where there are clicks to measure it on."""
+    """Measures the calibration of a loaded model, if there are test clicks."""
 
     def __post_init__(self) -> None:
-        for name, least in (("slots", 1), ("queue", 1), ("grace", 1), ("connections", 1)):
-            if getattr(self, name) < least:
-                raise InputError(f"{name} must be {least} or more, but it is {getattr(self, name)}.")
+        for name in ("slots", "queue", "grace", "connections"):
+            check_count(name, getattr(self, name))
         if self.key is not None and not (self.key.isascii() and self.key.isprintable() and len(self.key) >= 8):
             raise InputError("the key must have 8 characters or more, all of them printable ASCII.")
         if self.key is not None and self.no_key:
             raise InputError(Message("there is a key, so leave out ", Option("no_key"), "."))
         if self.key is None and not (self.no_key or self.is_loopback):
-            raise InputError(
-                Message(
-                    f"other machines can reach {self.host or 'all addresses'}, and there is no key: give one with ",
-                    Option("key_file"),
-                    ", or serve everybody with ",
-                    Option("no_key"),
-                    ".",
-                )
-            )
+            said = f"other machines can reach {self.host or 'all addresses'}, and there is no key: give one with "
+            remedy = (Option("key_file"), ", or serve all callers without a key with ", Option("no_key"), ".")
+            raise InputError(Message(said, *remedy))
 
     @property
     def is_loopback(self) -> bool:
@@ -128,7 +120,7 @@ class Settings:
 
     @property
     def known_hosts(self) -> frozenset[str] | None:
-        """Names that a request may be sent to; None if any will do, since the address is not a loopback one."""
+        """Host names that requests may be sent to; None for any, if the address is not a loopback one."""
         if not self.is_loopback and not self.hosts:
             return None
         return frozenset((*LOOPBACK, self.host, *self.hosts))

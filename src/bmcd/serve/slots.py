@@ -1,4 +1,4 @@
-"""Slots: a bounded number of questions worked on at a time, away from the event loop, and a bounded queue."""
+"""Slots: threads that answer requests away from the event loop, with a bounded queue."""
 
 from __future__ import annotations
 
@@ -14,29 +14,29 @@ from bmcd.serve.messages import Problem
 
 T = TypeVar("T")
 _of_thread = threading.local()
-# How much the latest question counts in the mean time of a question.
+# Weight of the latest request in the mean time per request.
 NEWEST = 0.1
 
 
 class Unwanted(Exception):
-    """Nobody waits for the answer that a slot works on."""
+    """The answer that a slot works on is no longer needed."""
 
 
 class Question(Future[T], Generic[T]):
-    """A question that waits or is worked on."""
+    """A request that waits or is being answered."""
 
     is_unwanted = False
 
 
 def stop_if_unwanted() -> None:
-    """Raise `Unwanted` if nobody waits for the answer of this thread any more; long work calls it now and then."""
+    """Raise `Unwanted` if the answer of this thread is no longer needed; long work calls it regularly."""
     question = getattr(_of_thread, "question", None)
     if question is not None and question.is_unwanted:
         raise Unwanted
 
 
 class Slots:
-    """Threads that answer questions. They are daemons: one that is busy does not keep the process from ending."""
+    """Threads that answer requests. They are daemons: a busy one does not keep the process from ending."""
 
     def __init__(self, n: int, queue: int, *, start: bool = True) -> None:
         self.n, self.queue = n, queue
@@ -50,68 +50,58 @@ class Slots:
 
     @property
     def waiting(self) -> int:
-        """How many questions wait."""
+        """The number of requests that wait."""
         return len(self._waiting)
 
     @property
     def busy(self) -> int:
-        """How many questions are worked on."""
+        """The number of requests that are being answered."""
         return len(self._working)
 
     async def run(self, work: Callable[[], T], seconds: float, gone: Awaitable[Any] | None = None) -> T:
-        """Return what ``work`` gives, or raise what it raises.
+        """Return what ``work`` returns, or raise what it raises.
 
-        Raise `Problem` if too many wait, if it takes longer than ``seconds``, or if ``gone`` is done first, which
-        means that the caller has hung up. A question that nobody waits for is taken from the queue; work that has
-        begun on it ends at its next call of `stop_if_unwanted`, which frees the slot.
+        Raise `Problem` if too many requests wait, if it takes longer than ``seconds``, or if ``gone`` is done
+        first, which means that the caller has disconnected. A request that is no longer needed is removed from the
+        queue; work on it ends at its next call of `stop_if_unwanted`, which frees the slot.
         """
         question = self.submit(work)
         answer = asyncio.wrap_future(question)
-        hung_up = None if gone is None else asyncio.ensure_future(gone)
+        disconnected = None if gone is None else asyncio.ensure_future(gone)
         try:
-            await asyncio.wait(
-                {answer} if hung_up is None else {answer, hung_up},
-                timeout=seconds,
-                return_when=asyncio.FIRST_COMPLETED,
-            )
+            ends = {answer} if disconnected is None else {answer, disconnected}
+            await asyncio.wait(ends, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
             if answer.done():
                 return answer.result()
-            if hung_up is not None and hung_up.done():
-                raise Problem(499, "The caller has hung up.")
-            raise Problem(
-                504,
-                f"The answer took longer than {seconds:g} s, waiting included. Ask for fewer people at a time.",
-                headers={"Retry-After": str(self.seconds_to_wait())},
-            )
+            if disconnected is not None and disconnected.done():
+                raise Problem(499, "The caller has disconnected.")
+            said = f"The answer took longer than {seconds:g} s, waiting included. Ask for fewer people at a time."
+            raise Problem(504, said, retry=self.seconds_to_wait())
         finally:
-            if hung_up is not None:
-                hung_up.cancel()
+            if disconnected is not None:
+                disconnected.cancel()
             if not answer.done():
                 self._forget(question)
                 answer.cancel()
 
     def submit(self, work: Callable[[], T]) -> Question[T]:
-        """Put a question into the queue, or raise `Problem` if that is full."""
+        """Put a request into the queue, or raise `Problem` if it is full."""
         question: Question[T] = Question()
         with self._changed:
             if len(self._waiting) - (self.n - self.busy) >= self.queue:
                 wait = self.seconds_to_wait()
-                raise Problem(
-                    429,
-                    f"{len(self._waiting)} questions are waiting, and no more than {self.queue} may. Try again in "
-                    f"{wait} s.",
-                    headers={"Retry-After": str(wait)},
-                )
+                said = f"{len(self._waiting)} requests wait; the limit is {self.queue}. Try again in {wait} s."
+                raise Problem(429, said, retry=wait)
             self._waiting[question] = work
             self._changed.notify()
         return question
 
     def seconds_to_wait(self) -> int:
-        """Return after how many seconds those that wait now will probably have been answered, at least 1."""
+        """Return the expected seconds until the waiting requests are answered, at least 1."""
         return max(1, math.ceil(len(self._waiting) * self._mean_seconds / self.n))
 
     def close(self, seconds: float) -> None:
-        """Stop the work, and wait for it: Python may abort if it ends while a thread computes."""
+        """Stop the work and wait for it: Python may abort if it ends while a thread computes."""
         with self._changed:
             self._is_closing = True
             self._waiting.clear()
@@ -149,4 +139,4 @@ class Slots:
             else:
                 question.set_exception(error)
             _of_thread.question = None
-            del work, question, result, error  # a slot that waits holds on to nothing
+            del work, question, result, error  # a waiting slot keeps no references

@@ -1,7 +1,7 @@
-"""Recorded clicks in a SQLite database: durable before they are acknowledged, none twice, and gone when forgotten.
+"""Recorded clicks in a SQLite database: durable before they are acknowledged, never twice, deleted on request.
 
-One thread writes. It takes what has come meanwhile, commits it as one group, and only then says so; so a click
-costs a part of a disk's flush. A process that is killed leaves what was committed, and nothing else.
+One thread writes. It commits the clicks that have arrived meanwhile as one group and only then acknowledges them,
+so a click costs a part of a disk flush. A process that is killed leaves exactly what was committed.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ log = logging.getLogger("bmcd.serve")
 DATABASE, LOCK = "clicks.sqlite", "lock"
 # "bmcd" as a number, and the version of the tables.
 APPLICATION_ID, VERSION = 0x626D6364, 1
-# Clicks that one commit takes, and rows that are removed at a time when they leave the window.
+# Clicks per commit, and rows that are removed at a time when they leave the window.
 GROUP, SWEEP = 5_000, 5_000
-# Until the thread that empties the write-ahead log has readers out of its way.
+# Time to wait for readers when the write-ahead log is emptied.
 BUSY_SECONDS = 10.0
 DIGEST_BYTES = 16
 TABLES = """
@@ -67,18 +67,18 @@ class Recorded(NamedTuple):
 
 
 class Forgotten(NamedTuple):
-    """A user who was forgotten: how many clicks were removed, and the number of the note about it."""
+    """A user who was forgotten: the number of clicks removed, and the number of the entry about it."""
 
     n: int
     id: int
 
 
 class FullError(Exception):
-    """More clicks wait than may."""
+    """Too many clicks wait to be written."""
 
 
 class NotRecordedError(Exception):
-    """The clicks could not be written; nothing of them was acknowledged."""
+    """The clicks could not be written; none was acknowledged."""
 
 
 class _Work(NamedTuple):
@@ -89,19 +89,20 @@ class _Work(NamedTuple):
 
 
 class Store:
-    """The database of a folder, which nobody else uses at the same time."""
+    """The database in a folder, for one process at a time."""
 
     def __init__(self, folder: Path, most_waiting: int, recorded: Callable[[list[Recorded]], None]) -> None:
-        """Open it; `StoreError` or `InputError` says why it cannot be used.
+        """Open it; `StoreError` or `InputError` if it cannot be used.
 
-        ``recorded`` is told the new clicks of each group after they are durable and before they are acknowledged.
+        ``recorded`` is called with the new clicks of each group, when they are durable and before they are
+        acknowledged.
         """
         self.folder, self.path, self.most_waiting = folder, folder / DATABASE, most_waiting
         self._recorded = recorded
         self._lock = _locked(folder)
         try:
             self._connection = _opened(self.path)
-            self._key = bytes.fromhex(str(self.about("key")))
+            self._key = bytes.fromhex(str(_about(self._connection, "key")))
         except BaseException:
             self._lock.close()
             raise
@@ -112,28 +113,23 @@ class Store:
         self._thread = threading.Thread(target=self._write, name="bmcd-recording", daemon=True)
         self._thread.start()
 
-    # ---- what callers ask ----
+    # ---- for callers ----
 
     def record(self, clicks: Sequence[Click]) -> Future[int]:
-        """Record clicks: the future has the number of those that are new. `FullError` if too many wait."""
+        """Record clicks; the result is the number of new ones. `FullError` if too many wait."""
         return self._submit(len(clicks), clicks, None)
 
     def forget(self, user: str) -> Future[Forgotten]:
-        """Remove the clicks of a user, also from the write-ahead log: the future has how many there were."""
+        """Remove the clicks of a user, also from the write-ahead log; the result is their number."""
         return self._submit(1, (), lambda: self._forget(user))
 
     def sweep(self, before: int) -> Future[int]:
-        """Remove some of the clicks with times before this; the future has how many."""
+        """Remove some of the clicks before this time; the result is their number."""
         return self._submit(0, (), lambda: self._sweep(before))
 
     def set_about(self, name: str, value: Any) -> Future[None]:
-        """Keep a value in the database."""
+        """Store a value in the database."""
         return self._submit(0, (), lambda: self._set_about(name, value))
-
-    def about(self, name: str) -> Any:
-        """Return a value that was kept, or None. (Only before anything is recorded.)"""
-        row = self._connection.execute("SELECT value FROM about WHERE name = ?", (name,)).fetchone()
-        return None if row is None else row[0]
 
     @property
     def waiting(self) -> int:
@@ -146,7 +142,7 @@ class Store:
         return self._n_failed
 
     def close(self) -> None:
-        """Write what waits, and end."""
+        """Write the waiting clicks, and end."""
         with self._changed:
             self._is_closing = True
             self._changed.notify()
@@ -160,7 +156,7 @@ class Store:
         work = _Work(size, clicks, other, Future())
         with self._changed:
             if self._is_closing:
-                raise NotRecordedError("The service ends. Try again when it is back.")
+                raise NotRecordedError("The service is shutting down. Try again when it is back.")
             if size and self._waiting + size > self.most_waiting and self._waiting:
                 raise FullError
             self._waiting += size
@@ -188,7 +184,7 @@ class Store:
                 self._n_failed += 1
                 log.error("clicks were not recorded: %s", error)
                 self._settle(group, size, None, NotRecordedError(f"The clicks could not be written: {error}."))
-            except BaseException as error:  # a bug: callers are told, and the next group is tried
+            except BaseException as error:  # a bug: callers get the error, and the next group is tried
                 log.exception("a bug while clicks were recorded")
                 self._settle(group, size, None, error)
             else:
@@ -204,7 +200,7 @@ class Store:
                 work.done.set_result(found[number])
 
     def _commit(self, group: list[_Work]) -> list[int]:
-        """Write a group of clicks, and return how many of each work are new."""
+        """Write a group of clicks, and return the number of new ones of each work."""
         new: list[list[Click]] = []
         with _transaction(self._connection) as database:
             last = database.execute("SELECT seq FROM sqlite_sequence WHERE name = 'clicks'").fetchone()
@@ -229,7 +225,7 @@ class Store:
         return Forgotten(removed, note.lastrowid or 0)
 
     def _empty_log(self) -> None:
-        """Write the write-ahead log into the database and cut it to nothing; old pages stay nowhere."""
+        """Write the write-ahead log into the database and truncate it, so that no old pages remain."""
         until = time.monotonic() + BUSY_SECONDS
         while self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]:
             if time.monotonic() > until:
@@ -255,9 +251,8 @@ class Reader:
         self.key = bytes.fromhex(str(self.about("key")))
 
     def about(self, name: str) -> Any:
-        """Return a value that the service keeps, or None."""
-        row = self._connection.execute("SELECT value FROM about WHERE name = ?", (name,)).fetchone()
-        return None if row is None else row[0]
+        """Return a value that the service stored, or None."""
+        return _about(self._connection, name)
 
     def since(self, n: int, forgotten: int) -> tuple[list[tuple[int, str, str, int]], list[tuple[int, bytes]]]:
         """Return the clicks (n, user, item, time) and users forgotten (id, digest) after these numbers."""
@@ -272,8 +267,13 @@ class Reader:
         self._connection.close()
 
 
+def _about(database: sqlite3.Connection, name: str) -> Any:
+    row = database.execute("SELECT value FROM about WHERE name = ?", (name,)).fetchone()
+    return None if row is None else row[0]
+
+
 def digest(key: bytes, user: str) -> bytes:
-    """Return what is kept of the id of a user who was forgotten."""
+    """Return the stored digest of the id of a user who was forgotten."""
     return hmac.digest(key, user.encode(), "sha256")[:DIGEST_BYTES]
 
 
@@ -293,32 +293,31 @@ def _locked(folder: Path) -> IO[str]:
     """Return the lock of a folder, which holds as long as it is open."""
     if fcntl is None:
         raise InputError("live use needs a system whose files can be locked (flock), such as Linux or macOS.")
-    try:
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        lock = os.fdopen(os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o600), "r+")
-    except OSError as error:
-        raise StoreError(f"{folder}: cannot be written: {error.strerror or error}.") from error
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        owner = lock.read(20).strip()
-        lock.close()
-        process = f" (process {owner})" if owner.isdigit() else ""
-        raise StoreError(
-            f"{folder}: another service uses this folder{process}. Stop it first, or give each service its own."
-        ) from None
-    try:
-        lock.truncate(0)
-        lock.write(str(os.getpid()))
-        lock.flush()
-    except OSError as error:
-        lock.close()
-        raise StoreError(f"{folder}: cannot be written: {error.strerror or error}.") from error
-    return lock
+    with contextlib.ExitStack() as stack:
+        try:
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            opened = os.fdopen(os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o600), "r+")
+            lock = stack.enter_context(opened)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                owner = lock.read(20).strip()
+                process = f" (process {owner})" if owner.isdigit() else ""
+                raise StoreError(
+                    f"{folder}: another service uses this folder{process}. Stop it first, or give each service "
+                    "a folder."
+                ) from None
+            lock.truncate(0)
+            lock.write(str(os.getpid()))
+            lock.flush()
+        except OSError as error:
+            raise StoreError(f"{folder}: cannot be written: {error.strerror or error}.") from error
+        stack.pop_all()
+        return lock
 
 
 def _opened(path: Path) -> sqlite3.Connection:
-    """Return the database, made if it is not there, and looked through for damage."""
+    """Return the database, created if it is missing, and checked for damage."""
     try:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))  # the files beside it get the same mode
         database = sqlite3.connect(path, timeout=BUSY_SECONDS, check_same_thread=False)
@@ -339,7 +338,7 @@ def _opened(path: Path) -> sqlite3.Connection:
             raise StoreError(f"{path}: is not a database of recorded clicks of this version of bmcd.")
         if (found := database.execute("PRAGMA quick_check(1)").fetchone()[0]) != "ok":
             raise sqlite3.DatabaseError(found)
-        with _transaction(database):  # on a disk that is full or cannot be written, now rather than later
+        with _transaction(database):  # an error now rather than later if the disk is full or read-only
             database.execute("INSERT OR REPLACE INTO about VALUES ('opened', ?)", (time.time_ns() // 1000,))
     except sqlite3.OperationalError as error:
         database.close()

@@ -1,8 +1,8 @@
 """The process that counts recorded clicks, and the one that learns weights again; both run beside the service.
 
 `python -m bmcd.serve.updating count FOLDER MODEL` counts whenever it reads a line, and answers with a line of JSON;
-it ends with its input. The file it writes holds nothing of its own: the model that was given and the recorded
-clicks give it again. `python -m bmcd.serve.updating learn FOLDER LENGTH` learns the weights of that file again.
+it ends with its input. The file it writes can be made again from the given model and the recorded clicks.
+`python -m bmcd.serve.updating learn FOLDER LENGTH` learns the weights of that file again.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from bmcd.serve.store import DATABASE, Reader, digest
 MODEL, LEARNT, COUNTING_LOCK = "model.bmcd", "learnt.bmcd", "counting.lock"
 # Clicks later than now by more than this are refused; those recorded while the clock was ahead wait.
 FUTURE = 300_000_000
-# What counts look at, in units of the longest half-life; older clicks leave by default.
+# How far back counts look, in units of the longest half-life; older clicks are removed by default.
 LONGEST = 6
-# Clicks that a window has from which weights are learnt.
+# Number of clicks in a window from which weights are learnt.
 WINDOW_CLICKS = 2_000
 LENGTHS = tuple(int(minutes * 60_000_000) for minutes in (1, 2, 5, 10, 15, 30, 60, 180, 360, 720, 1440))
 NICE = 5
@@ -50,9 +50,9 @@ class Counted(NamedTuple):
     keep: int
     """How long clicks are kept, in microseconds."""
     length: int
-    """The least length of the windows from which weights should be learnt."""
+    """The minimum length of the windows from which weights should be learnt."""
     learnt_for: int
-    """That from which they were learnt; 0 if it was never said."""
+    """The length from which they were learnt; 0 if it is not known."""
     changed: bool
     seconds: float
 
@@ -97,14 +97,14 @@ class Counter:
         )  # fmt: skip
 
     def _length(self) -> int:
-        """Return the length of a window with so many clicks as weights need."""
+        """Return the length of a window with enough clicks to learn weights."""
         times = self.model.clicks_.times
         assert times is not None
         latest = np.sort(times.view(np.int64))[-WINDOW_CLICKS:]
         return rung(int(latest[-1] - latest[0]), self.model)
 
     def _forget(self, digests: set[bytes]) -> bool:
-        """Take users out of the log; those of their clicks that are recorded came later, and are counted next."""
+        """Remove users from the log; those of their clicks that are recorded came later, and are counted next."""
         clicks = self.model.clicks_
         stays = [digest(self.reader.key, str(user)) not in digests for user in clicks.users.tolist()]
         self._held = [row for row in self._held if digest(self.reader.key, row[1]) not in digests]
@@ -114,11 +114,11 @@ class Counter:
             raise StoreError("all users of the model were forgotten, so there is nothing to count. Fit a new one.")
         left = clicks.of_users(np.array(stays))
         used = left.of_items(left.per_item > 0)
-        self.model.recount(used.add(used))  # numbered by first clicks, as without those who left
+        self.model.recount(used.add(used))  # numbered by first clicks, as without the removed users
         return True
 
     def _take_learnt(self) -> bool:
-        """Take over weights that were learnt meanwhile, if any were."""
+        """Use weights that were learnt meanwhile, if any."""
         path = self.folder / LEARNT
         if not path.exists():
             return False
@@ -128,23 +128,23 @@ class Counter:
             self.model.refresh = learnt.refresh
             return True
         except BmcdError as error:
-            say({"error": f"what was learnt is not used: {error}"})
+            say({"error": f"the weights that were learnt are not used: {error}"})
             return False
         finally:
             path.unlink(missing_ok=True)
 
 
 def rung(length: int, model: Blend) -> int:
-    """Return one of a few lengths, at least that long, so that it seldom changes.
+    """Return one of a few lengths, at least ``length``, so that it seldom changes.
 
-    None is longer than that for which the half-lives of the model were made.
+    It is at most the length for which the half-lives of the model were made.
     """
     longest = int(model.fitted_.settings.half_lives[1] * MICROSECONDS_PER_HOUR)
     return next((one for one in LENGTHS if length <= one < longest), longest)
 
 
 def check_live(model: Any) -> Blend:
-    """Return the model, or raise `InputError`: it cannot follow clicks."""
+    """Return the model; raise `InputError` if it cannot follow clicks."""
     if not isinstance(model, Blend) or model.fitted_.dense.models or not model.clicks_.has_clock:
         raise InputError(
             "live use needs a Blend of counts, fitted to clicks with times: bmcd fit clicks.csv -o model.bmcd "
@@ -178,18 +178,18 @@ def clicks_of(rows: list[tuple[int, str, str, int]], known: Clicks) -> Clicks:
 
 
 def start_model(folder: Path, given: Path) -> Blend:
-    """Return the model to go on with: the folder's own, unless another one is given now or it cannot be used."""
+    """Return the model to start from: that of the folder, unless another one is given now or it cannot be used."""
     reader = Reader(folder / DATABASE)
     same = reader.about("base") == hash_of(given)
     reader.close()
     if same:
-        with contextlib.suppress(BmcdError):  # the one that was given has all but what is recorded
+        with contextlib.suppress(BmcdError):  # the given model has everything except recorded clicks
             return check_live(load(folder / MODEL))
     return check_live(load(given))
 
 
 def count(folder: Path, given: Path, keep: str | None) -> None:
-    """Count at the start, and then whenever a line is read; say what was counted."""
+    """Count at the start and then whenever a line is read; print what was counted."""
     import fcntl
 
     with open(folder / COUNTING_LOCK, "w") as lock:
@@ -204,7 +204,7 @@ def count(folder: Path, given: Path, keep: str | None) -> None:
 
 
 def learn(folder: Path, length: int) -> None:
-    """Learn the weights of the folder's model again, from windows of this length, beginning with those it has."""
+    """Learn the weights of the folder's model again, from windows of this length, starting from it."""
     model = load(folder / MODEL)
     again = Blend(refresh=duration_text(rung(length, model)), repeats=model.repeats)
     again.fit(model.clicks_, start=model, n_threads=1, progress=False).save(folder / LEARNT)
@@ -216,7 +216,7 @@ def say(what: dict[str, Any]) -> None:
 
 
 def main(arguments: list[str]) -> None:
-    """Do what the arguments say; errors go to the service as lines."""
+    """Run the work given by the arguments; errors go to the service as lines."""
     with contextlib.suppress(OSError):
         os.nice(NICE)  # answers go before counts
     work, folder, *more = arguments

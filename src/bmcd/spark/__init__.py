@@ -1,10 +1,9 @@
-"""The same work on a cluster, by Apache Spark: recommend, fit, evaluate. It knows all models, and no command.
+"""Recommend, fit and evaluate on a cluster, with Apache Spark.
 
 Needs ``pip install "bmcd[spark]"``, and Java 17 where a session is started. See docs/scale.md.
 """
 
-from bmcd.spark.evaluating import SparkEvaluation, evaluate
 from bmcd.spark.fitting import fit
-from bmcd.spark.recommending import recommend
+from bmcd.spark.recommending import SparkEvaluation, evaluate, recommend
 
 __all__ = ["SparkEvaluation", "evaluate", "fit", "recommend"]

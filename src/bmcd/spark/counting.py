@@ -1,9 +1,13 @@
-"""What the members of a blend count, as SQL aggregations over a frame of clicks: the numbers of one machine."""
+"""Clicks in Spark frames: ids and times as in any other log; and what a blend counts, as SQL aggregations."""
 
 from __future__ import annotations
 
+import importlib
 import math
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -11,7 +15,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from bmcd.baselines.counting import HOUR
-from bmcd.baselines.session_knn import MOST_KEPT, SessionKNN
+from bmcd.baselines.session_knn import MOST_KEPT, SessionKNN, latest_sessions
 from bmcd.blend.features import (
     FAR,
     MEMORY,
@@ -26,16 +30,78 @@ from bmcd.blend.moments import SPREAD_OVER
 from bmcd.clicks.ids import id_ranks, objects
 from bmcd.clicks.times import SESSION_GAP, BadTimeError, to_clock
 from bmcd.errors import ClicksError, InputError, InputTypeError
-from bmcd.spark.frames import WHOLE_NUMBERS, clean_ids, quoted
-from bmcd.utils import Floats, listed, shown
+from bmcd.utils import Floats, import_optional, listed, shown
 
 Ints = NDArray[np.int64]
+WHOLE_NUMBERS = ("tinyint", "smallint", "int", "bigint")
+# What Python's str.strip takes away, as Java writes it.
+BLANKS = r"(?U)^[\s\x1c-\x1f]+|[\s\x1c-\x1f]+$"
+
+
+class _Lazy:
+    """A module that is imported when it is first used: bmcd works without Spark."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(importlib.import_module(self._name), name)
+
+
+sql: Any = _Lazy("pyspark.sql")
+f: Any = _Lazy("pyspark.sql.functions")
+
+
+def check_frame(frame: Any, user: str, item: str, needed_by: str) -> None:
+    """Raise an error unless it is a Spark frame with these columns, and they hold text or whole numbers."""
+    import_optional("pyspark.sql", needed_by=needed_by, extra="spark")
+    if not isinstance(frame, sql.DataFrame):
+        raise InputTypeError(f"{needed_by} takes a frame of Spark, not a {type(frame).__name__}.")
+    types = dict(frame.dtypes)
+    if user == item:
+        raise InputError(f"user and item are both {user!r}; they must be two different columns.")
+    for what, name in (("user", user), ("item", item)):
+        if name not in types:
+            there = listed([shown(column) for column in types])
+            raise InputError(f"there is no column {shown(name)} for the {what}: the frame has {there}.")
+        if types[name] != "string" and types[name] not in WHOLE_NUMBERS:
+            raise InputTypeError(
+                f"column {shown(name)} is of type {types[name]}, but ids of a {what} are text or whole "
+                f"numbers: cast it, such as with frame.withColumn({name!r}, F.col({name!r}).cast('bigint'))."
+            )
+
+
+def clean_ids(frame: Any, user: str, item: str, *others: Any) -> Any:
+    """Return user, item and other columns; whitespace around ids is stripped; a row without an id is an error."""
+    return frame.select(_clean(frame, user, "user"), _clean(frame, item, "item"), *others)
+
+
+def quoted(name: str) -> str:
+    """Return the name of a column as SQL takes it, whatever its characters."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+@contextmanager
+def without_pandas_warning() -> Iterator[None]:
+    """Ignore Spark's warning about the newest pandas: it is given no frames of pandas here."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)
+        yield
+
+
+def _clean(frame: Any, name: str, what: str) -> Any:
+    column, kind = f.col(quoted(name)), dict(frame.dtypes)[name]
+    missing = column.isNull()
+    if kind == "string":
+        column = f.regexp_replace(column, BLANKS, "")
+        missing |= column == ""
+    said = f"a row of the clicks has no {what} (column {name}): leave out such rows, or give them an id."
+    refused = f.raise_error(f.lit(said)).cast(kind)
+    return f.when(missing, refused).otherwise(column).alias(what)
 
 
 def with_times(frame: Any, user: str, item: str, time_column: str) -> Any:
     """Return the columns user, item and t, microseconds since 1970; the same click at the same time once."""
-    from pyspark.sql import functions as f
-
     types = dict(frame.dtypes)
     if time_column not in types:
         there = listed([shown(column) for column in types])
@@ -59,8 +125,6 @@ def with_times(frame: Any, user: str, item: str, time_column: str) -> Any:
 
 def _micro_of_numbers(frame: Any, name: str, column: Any) -> Any:
     """Return numbers as microseconds: seconds, ms, us or ns since 1970 by their size, all of one unit."""
-    from pyspark.sql import functions as f
-
     ends = frame.agg(f.min(column).alias("low"), f.max(column).alias("high")).collect()[0]
     if ends["low"] is None:
         return column.cast("bigint")
@@ -70,7 +134,7 @@ def _micro_of_numbers(frame: Any, name: str, column: Any) -> Any:
         raise ClicksError(f"column {name}: {error.reason}") from None
     if found.dtype.kind != "M":
         raise ClicksError(
-            f"column {name}: times such as {ends['low']} are no points in time. On Spark a blend needs seconds, "
+            f"column {name}: times such as {ends['low']} are not points in time. On Spark a blend needs seconds, "
             "ms, us or ns since 1970, or timestamps."
         )
     largest = abs(float(ends["high"]))
@@ -82,6 +146,19 @@ def _micro_of_numbers(frame: Any, name: str, column: Any) -> Any:
     return column.cast("bigint") * f.lit(1_000_000 if largest < 1e11 else 1_000 if largest < 1e14 else 1)
 
 
+def numbered(column: Any) -> tuple[NDArray[Any], Ints]:
+    """Return the distinct ids of an Arrow column in order of appearance, and the number of each row's id."""
+    codes = column.combine_chunks().dictionary_encode()
+    ids = codes.dictionary.to_pylist()
+    return objects(ids) if ids and isinstance(ids[0], str) else np.array(ids, np.int64), codes.indices.to_numpy()
+
+
+def arrays_of(frame: Any) -> dict[str, NDArray[Any]]:
+    """Return the columns of a Spark frame of numbers."""
+    table = frame.toArrow()
+    return {name: table.column(name).to_numpy() for name in table.column_names}
+
+
 class SparkLog:
     """The clicks of a frame in order, numbered as `Clicks` numbers them, and what is counted of them at cuts.
 
@@ -90,8 +167,6 @@ class SparkLog:
     """
 
     def __init__(self, frame: Any, user: str, item: str, time_column: str) -> None:
-        from pyspark.sql import functions as f
-
         self.session = frame.sparkSession
         self._kept: list[Any] = []
         try:
@@ -113,18 +188,15 @@ class SparkLog:
         return frame
 
     def close(self) -> None:
-        """Let go of what the executors keep."""
+        """Release what the executors keep."""
         for frame in self._kept:
             frame.unpersist()
         self._kept = []
 
     def _number_items(self) -> NDArray[Any]:
         """Number the items by first click and id; return their ids."""
-        from pyspark.sql import functions as f
-
         found = self.clicks.groupBy("item").agg(f.min("t").alias("first")).toArrow()
-        values = found.column("item").to_pylist()
-        ids = objects(values) if isinstance(values[0], str) else np.array(values, np.int64)
+        ids, _ = numbered(found.column("item"))
         first = found.column("first").to_numpy()
         ranks = id_ranks(ids)
         order = np.lexsort((ranks, first))
@@ -139,35 +211,29 @@ class SparkLog:
     def table(self, **columns: Any) -> Any:
         """Return a frame of columns of the driver, to be sent to all executors in joins."""
         import pyarrow as pa
-        from pyspark.sql import functions as f
 
         return f.broadcast(self.session.createDataFrame(pa.table(columns)))
 
     def _ordered(self) -> Any:
         """Return the clicks of each user: place, session, whether first on the item, newer clicks on the item."""
-        from pyspark.sql import Window
-        from pyspark.sql import functions as f
-
-        by_user = Window.partitionBy("user").orderBy("t", "item_rank")
-        same = Window.partitionBy("user", "number").orderBy("t")
+        by_user = sql.Window.partitionBy("user").orderBy("t", "item_rank")
+        same = sql.Window.partitionBy("user", "number").orderBy("t")
         known = self.clicks.join(self._numbers, "item").select("user", "number", "item_rank", "t", "first")
         begins = f.coalesce((f.col("t") - f.lag("t").over(by_user) > SESSION_GAP).cast("int"), f.lit(0))
         known = known.select(
             "*", begins.alias("begins"), f.row_number().over(by_user).alias("place"),
-            f.min("t").over(Window.partitionBy("user")).alias("user_first"),
+            f.min("t").over(sql.Window.partitionBy("user")).alias("user_first"),
             (f.row_number().over(same) == 1).alias("is_first"),
         )  # fmt: skip
         known = known.withColumn("session", f.sum("begins").over(by_user))
         # Of clicks at the same time those of the user who came later are newer, as where sessions are numbered.
         down = [f.col(name).desc() for name in ("t", "user_first", "user", "place")]
-        newest = Window.partitionBy("number").orderBy(*down)
+        newest = sql.Window.partitionBy("number").orderBy(*down)
         known = known.withColumn("newer", f.row_number().over(newest) - 1).drop("begins", "item_rank")
         return known.repartition("user")
 
     def time_at(self, share: float) -> int:
         """Return the time of the click that has this share of the clicks before it."""
-        from pyspark.sql import functions as f
-
         place = min(int(share * self.n), self.n - 1)
         hour = f.floor(f.col("t") / f.lit(HOUR)).cast("bigint").alias("hour")
         counts = sorted((r["hour"], r["count"]) for r in self.clicks.groupBy(hour).count().collect())
@@ -184,8 +250,6 @@ class SparkLog:
 
     def n_between(self, ends: Sequence[tuple[int, int]]) -> list[int]:
         """Return the number of clicks from each begin to before each end."""
-        from pyspark.sql import functions as f
-
         t = f.col("t")
         found = self.clicks.agg(*[f.count(f.when((t >= a) & (t < b), 1)) for a, b in ends]).collect()[0]
         return [int(n) for n in found]
@@ -201,7 +265,6 @@ class CountsAtCuts:
 
     def __init__(self, log: SparkLog, settings: Settings, ends: Sequence[int], hours: Sequence[float]) -> None:
         self.log, self.settings, self.ends, self.hours = log, settings, list(ends), list(hours)
-        self._done: dict[str, Any] = {}
         self.latest: tuple[int, dict[str, NDArray[Any]]] = (-1, {})
         """The cut whose pairs the driver has, and these."""
 
@@ -209,16 +272,8 @@ class CountsAtCuts:
         """Return the counts before one cut."""
         return CutCounts(self, cut)
 
-    def once(self, what: str) -> Any:
-        """Return counts of one kind, counted the first time."""
-        if what not in self._done:
-            self._done[what] = getattr(self, "_" + what)()
-        return self._done[what]
-
     def _exploded(self, limit: float) -> Any:
         """Return the clicks of the last hours before each cut, with the number of the cut and the age at it."""
-        from pyspark.sql import functions as f
-
         latest = self.log.end - 1
         cuts = f.array(
             *[
@@ -234,16 +289,14 @@ class CountsAtCuts:
         rows = self.log.events.withColumn("of", f.explode(f.filter(cuts, is_in)))
         return rows.withColumn("cut", f.col("of.cut")).withColumn("age", old - f.col("of.hours")).drop("of")
 
-    def _popularity(self) -> list[dict[str, Any]]:
+    @cached_property
+    def popularity(self) -> list[dict[str, Any]]:
         """Return, for each cut: counts of each half-life, clicks and the oldest age, and the counts of EASE."""
-        from pyspark.sql import functions as f
-
         own = self.settings
         sums = [f.sum(_decay(half)).alias(f"half{h}") for h, half in enumerate(own.half_lives)]
         fading = f.sum(f.when(f.col("age") <= own.window, _decay(own.fading)).otherwise(0.0)).alias("fading")
         rows = self._exploded(longest_memory(own)).groupBy("cut", "number")
-        table = rows.agg(*sums, fading, f.count("*").alias("n"), f.max("age").alias("oldest")).toArrow()
-        arrays = {name: table.column(name).to_numpy() for name in table.column_names}
+        arrays = arrays_of(rows.agg(*sums, fading, f.count("*").alias("n"), f.max("age").alias("oldest")))
         found = []
         for cut in range(len(self.ends)):
             here = arrays["cut"] == cut
@@ -254,23 +307,20 @@ class CountsAtCuts:
                 return counts
 
             counts = [full(f"half{h}") for h in range(len(own.half_lives))]
-            oldest = float(arrays["oldest"][here].max(initial=0.0))
-            own_facts = {"counts": counts, "n": int(arrays["n"][here].sum()), "oldest": oldest}
-            found.append({**own_facts, "fading": full("fading")})
+            n, oldest = int(arrays["n"][here].sum()), float(arrays["oldest"][here].max(initial=0.0))
+            found.append({"counts": counts, "n": n, "oldest": oldest, "fading": full("fading")})
         return found
 
-    def _pairs(self) -> Any:
+    @cached_property
+    def pairs(self) -> Any:
         """Return a frame with what follows what and what occurs together: cut, row, column and three counts."""
-        from pyspark.sql import Window
-        from pyspark.sql import functions as f
-
         rows = self._exploded(self.settings.window).join(self._newer_than_cuts(), ["cut", "number"], "left")
         newer = f.col("newer") - f.coalesce(f.col("after"), f.lit(0))
         rows = rows.select(
             "cut", "user", "session", "place", "number", "t", _decay(self.settings.fading).alias("weight"),
             f.pow(f.lit(0.5 ** (1.0 / MEMORY)), newer).alias("memory"),
         )  # fmt: skip
-        inside = Window.partitionBy("cut", "user", "session").orderBy("place")
+        inside = sql.Window.partitionBy("cut", "user", "session").orderBy("place")
         before = inside.rowsBetween(-FAR, -1)
         seen = f.collect_list(f.struct("place", "number", "t", "memory")).over(before)
         rows = rows.withColumn("seen", seen).withColumn("earlier", f.explode("seen")).drop("seen")
@@ -291,7 +341,7 @@ class CountsAtCuts:
         rows = rows.select("cut", f.inline(both)).groupBy("cut", "row", "column")
         kinds = ("one", "several", "far", "together")
         counts = rows.agg(*[f.sum(kind).cast("float").alias(kind) for kind in kinds])
-        by_row = Window.partitionBy("cut", "row")
+        by_row = sql.Window.partitionBy("cut", "row")
         ranks = [
             f.row_number().over(by_row.orderBy(f.col(kind).desc(), "column")).alias(f"rank_{kind}")
             for kind in kinds
@@ -304,42 +354,34 @@ class CountsAtCuts:
 
     def _newer_than_cuts(self) -> Any:
         """Return how many clicks on each item came after each cut."""
-        from pyspark.sql import functions as f
-
         after = [f.count(f.when(f.col("t") >= end, 1)).alias(str(c)) for c, end in enumerate(self.ends)]
-        table = self.log.events.groupBy("number").agg(*after).toArrow()
-        numbers = table.column("number").to_numpy()
-        counts = np.stack([table.column(str(c)).to_numpy() for c in range(len(self.ends))])
+        numbers, *columns = arrays_of(self.log.events.groupBy("number").agg(*after)).values()
+        counts = np.stack(columns)
         cut, at = np.nonzero(counts)
         return self.log.table(cut=cut.astype(np.int32), number=numbers[at], after=counts[cut, at])
 
-    def _sessions(self) -> list[Any]:
+    @cached_property
+    def sessions(self) -> list[Any]:
         """Return the arrays of SessionKNN for each cut."""
-        from pyspark.sql import Window
-        from pyspark.sql import functions as f
-
         key = ("cut", "user", "session")
         rows = self._exploded(self.settings.window).select(*key, "user_first", "number", "t", "place")
-        last = f.max("t").over(Window.partitionBy(*key)).alias("last")
+        last = f.max("t").over(sql.Window.partitionBy(*key)).alias("last")
         rows = (
             rows.select("*", last).groupBy(*key, "user_first", "last", "number").agg(f.max("place").alias("place"))
         )
-        here = Window.partitionBy(*key)
+        here = sql.Window.partitionBy(*key)
         rows = rows.withColumn("rank", f.row_number().over(here.orderBy(f.col("place").desc())))
         rows = rows.where(f.col("rank") <= MOST_KEPT).withColumn("length", f.max("rank").over(here))
         rows = rows.where(f.col("length") >= 2)
         order = [f.col(name).desc() for name in ("last", "user_first", "user", "session")]
         candidates = SessionKNN().candidates
-        latest = f.row_number().over(Window.partitionBy("cut", "number").orderBy(*order)) <= candidates
+        latest = f.row_number().over(sql.Window.partitionBy("cut", "number").orderBy(*order)) <= candidates
         rows = rows.withColumn("found", latest).withColumn("used", f.max("found").over(here))
         table = rows.where("used").select(*key, "user_first", "last", "number", "rank").toArrow()
-        found = []
-        users = table.column("user")
-        codes = users.combine_chunks().dictionary_encode()
-        ids = codes.dictionary.to_pylist()
-        ranks = id_ranks(objects(ids) if ids and isinstance(ids[0], str) else np.array(ids, np.int64))
+        ids, codes = numbered(table.column("user"))
         columns = {name: table.column(name).to_numpy() for name in table.column_names if name != "user"}
-        columns["user"] = ranks[codes.indices.to_numpy()] if len(ids) else np.zeros(0, np.int64)
+        columns["user"] = id_ranks(ids)[codes]
+        found = []
         for cut in range(len(self.ends)):
             own = {name: values[columns["cut"] == cut] for name, values in columns.items()}
             by = np.lexsort([own[name] for name in ("rank", "session", "user", "user_first", "last")])
@@ -349,11 +391,10 @@ class CountsAtCuts:
             found.append(_session_arrays(starts, own["number"].astype(np.int32), self.log.n_items))
         return found
 
-    def _gram(self) -> list[tuple[Ints, Floats]]:
+    @cached_property
+    def gram(self) -> list[tuple[Ints, Floats]]:
         """Return, for each cut, the most clicked items and the number of sessions that have each two of them."""
-        from pyspark.sql import functions as f
-
-        tops = [most_counted(one["fading"], self.settings.most_clicked) for one in self.once("popularity")]
+        tops = [most_counted(one["fading"], self.settings.most_clicked) for one in self.popularity]
         cuts = np.repeat(np.arange(len(tops), dtype=np.int32), [len(top) for top in tops])
         places = np.concatenate([np.arange(len(top), dtype=np.int32) for top in tops])
         top = self.log.table(cut=cuts, number=np.concatenate(tops), column=places)
@@ -362,8 +403,7 @@ class CountsAtCuts:
         lists = rows.groupBy(*key).agg(f.sort_array(f.collect_list("column")).alias("columns"))
         pairs = lists.select("cut", "columns", f.explode("columns").alias("i"))
         pairs = pairs.select("cut", "i", f.explode("columns").alias("j")).where("i <= j")
-        table = pairs.groupBy("cut", "i", "j").count().toArrow()
-        cut, i, j, n = (table.column(name).to_numpy() for name in ("cut", "i", "j", "count"))
+        cut, i, j, n = arrays_of(pairs.groupBy("cut", "i", "j").count()).values()
         found = []
         for c, own in enumerate(tops):
             gram, here = np.zeros((len(own), len(own))), cut == c
@@ -373,8 +413,6 @@ class CountsAtCuts:
 
     def shares_outside(self, refresh_hours: float) -> list[float]:
         """Return, for each cut, what `moments.share_outside` does."""
-        from pyspark.sql import functions as f
-
         length = max(int(refresh_hours * HOUR), 1)
         window, t = max(SPREAD_OVER, length), f.col("t")
         sums = []
@@ -399,15 +437,15 @@ class CutCounts:
 
     def volume(self, settings: Settings) -> float:
         """Return the number of clicks that popularity is counted in."""
-        return float(self.counts.once("popularity")[self.cut]["n"])
+        return float(self.counts.popularity[self.cut]["n"])
 
     def popularity(self, settings: Settings) -> tuple[list[Floats], list[float]]:
         """Return the counts of each popularity, and how many clicks are typical of each."""
-        found = self.counts.once("popularity")[self.cut]
+        found = self.counts.popularity[self.cut]
         return found["counts"], typical_volumes(settings, found["n"], found["oldest"])
 
     def following(self, settings: Settings, gaps: int, *, fading: bool = True) -> tuple[Any, Floats]:
-        """Return what follows what at up to so many clicks: the largest counts of a row, and the sums of all."""
+        """Return what follows what within ``gaps`` clicks: the largest counts of a row, and the sums of all."""
         kinds = {(1, True): "one", (NEAR, True): "several", (FAR, False): "far"}
         return self._largest(kinds[gaps, fading])
 
@@ -417,16 +455,16 @@ class CutCounts:
 
     def sessions(self, settings: Settings) -> Any:
         """Return the arrays of SessionKNN."""
-        return self.counts.once("sessions")[self.cut]
+        return self.counts.sessions[self.cut]
 
     def gram(self, settings: Settings) -> tuple[Ints, Floats]:
         """Return the most clicked items, and the number of sessions that have each two of them."""
-        found: tuple[Ints, Floats] = self.counts.once("gram")[self.cut]
-        return found
+        return self.counts.gram[self.cut]
 
     def _largest(self, kind: str) -> tuple[Any, Floats]:
-        if self.counts.latest[0] != self.cut:
-            self.counts.latest = (self.cut, self._collected())
+        if self.counts.latest[0] != self.cut:  # those among the largest of their row
+            pairs = self.counts.pairs.where(f.col("cut") == self.cut).drop("cut")
+            self.counts.latest = (self.cut, arrays_of(pairs))
         columns, n = self.counts.latest[1], self.n_items
         own = (columns[kind] > 0) & (columns[f"rank_{kind}"] <= kept_of(n))
         row, column, value = (columns[name][own] for name in ("row", "column", kind))
@@ -436,17 +474,8 @@ class CutCounts:
         totals[row] = columns[f"total_{kind}"][own]
         return found, totals
 
-    def _collected(self) -> dict[str, NDArray[Any]]:
-        """Return the pairs of this cut that are among the largest of their row, as columns."""
-        from pyspark.sql import functions as f
-
-        table = self.counts.once("pairs").where(f.col("cut") == self.cut).drop("cut").toArrow()
-        return {name: table.column(name).to_numpy() for name in table.column_names}
-
 
 def _decay(half_life: float) -> Any:
-    from pyspark.sql import functions as f
-
     if math.isinf(half_life):
         return f.lit(1.0)
     return f.pow(f.lit(2.0), f.col("age") * f.lit(-1.0 / half_life))
@@ -454,8 +483,6 @@ def _decay(half_life: float) -> Any:
 
 def _session_arrays(starts: Ints, items: NDArray[np.int32], n_items: int) -> Any:
     """Return the arrays of a SessionKNN with these sessions, the oldest first."""
-    from bmcd.baselines.session_knn import latest_sessions
-
     model = SessionKNN(half_life=None)
     columns, latest = latest_sessions(starts, items, n_items, model.candidates)
     weights = 1.0 / np.sqrt(np.diff(starts))

@@ -21,13 +21,12 @@ from bmcd.blend.moments import (
     hours_back,
     label_of,
 )
-from bmcd.clicks.ids import id_ranks, objects
+from bmcd.clicks.ids import id_ranks
 from bmcd.clicks.log import Clicks
 from bmcd.clicks.times import duration_text, read_duration
 from bmcd.errors import InputError, InputTypeError
 from bmcd.models.persistence import without_users
-from bmcd.spark.counting import CountsAtCuts, SparkLog
-from bmcd.spark.frames import check_frame, without_pandas_warning
+from bmcd.spark.counting import CountsAtCuts, SparkLog, check_frame, f, numbered, without_pandas_warning
 from bmcd.utils import shown
 
 
@@ -46,9 +45,9 @@ def fit(
     """Fit a blend to the clicks of a Spark frame, and return it, in the memory of the driver.
 
     Everything that grows with the clicks is counted by SQL in the session of the frame; the driver gets what grows
-    with the items, and the clicks of the few thousand users from whom the weights are learnt. The model is that of
-    `Blend.fit` on the same log, whatever the partitions: the same members, the same counts, and decayed sums and
-    weights to the last digits. It knows items, but no users: it serves `bmcd.spark.recommend` and `recommend_for`.
+    with the items, and the clicks of the few thousand users from which the weights are learnt. The model is that of
+    `Blend.fit` on the same log, whatever the partitions: the same members and counts, and decayed sums and weights
+    equal to the last digits. It holds items but no users: use it with `bmcd.spark.recommend` and `recommend_for`.
 
     Parameters
     ----------
@@ -111,9 +110,7 @@ class SparkWork(Work):
         self.log, self.refresh, self.seed = log, refresh, seed
         self.n_threads, self.progress, self.clock, self.models = n_threads, progress, True, None
         self.tables, self.dense = [], []
-        length = refresh
-        if length is None:
-            length = max(log.end - 1 - log.time_at(1.0 - LAST_SHARE) + 1, 1)
+        length = max(log.end - log.time_at(1.0 - LAST_SHARE), 1) if refresh is None else refresh
         self.hours = length / MICROSECONDS_PER_HOUR
         begins = cut_times(log.begin, log.end, length, MOST_CUTS)
         inside = log.n_between([(begin, begin + length) for begin in begins])
@@ -122,13 +119,8 @@ class SparkWork(Work):
         self.clicks = clicks_of(log, chosen)
         times = self.clicks.times.view(np.int64)  # type: ignore[union-attr]
         self.cuts = [
-            Cut(
-                times < begin,
-                (times >= begin) & (times < begin + length),
-                hours_back(begin, log.end),
-                label_of(begin),
-            )
-            for begin in self.begins
+            Cut(times < a, (times >= a) & (times < a + length), hours_back(a, log.end), label_of(a))
+            for a in self.begins
         ]
         self.settings = make_settings(self.clicks, length, repeats, MEMBERS)
         ends, hours = [*self.begins, log.end], [*(cut.hours or 0.0 for cut in self.cuts), 0.0]
@@ -160,20 +152,14 @@ class SparkWork(Work):
 
         These are the users whose hash is smallest, a few more than are wanted in each window.
         """
-        from pyspark.sql import functions as f
-
         log = self.log
         windows = f.array(
             *[f.struct(f.lit(c).alias("cut"), f.lit(b).alias("begin")) for c, b in enumerate(self.begins)]
         )
         new = log.events if repeats else log.events.where("is_first")
         t = f.col("t")
-        rows = new.select(
-            "user",
-            f.explode(f.filter(windows, lambda w: (t >= w["begin"]) & (t < w["begin"] + f.lit(length)))).alias(
-                "of"
-            ),
-        )
+        within = f.filter(windows, lambda w: (t >= w["begin"]) & (t < w["begin"] + f.lit(length)))
+        rows = new.select("user", f.explode(within).alias("of"))
         rows = log.keep(rows.groupBy(f.col("of.cut").alias("cut"), "user").agg(f.count("*").alias("n_new")))
         counts = [f.count(f.when(f.col("n_new") >= h, 1)).alias(str(h)) for h in LADDER]
         eligible = [dict.fromkeys(LADDER, 0) for _ in self.begins]
@@ -196,8 +182,6 @@ class SparkWork(Work):
 
 def _user_hash(rows: Any, seed: int) -> Any:
     """Return what `moments.user_hash` does, as a column."""
-    from pyspark.sql import functions as f
-
     user = f.col("user")
     if dict(rows.dtypes)["user"] == "string":
         user = f.conv(f.substring(f.md5(user.cast("binary")), 1, 15), 16, 10)
@@ -212,10 +196,7 @@ def clicks_of(log: SparkLog, chosen: Any) -> Clicks:
             "there are no next clicks to learn from: no user clicked a new item after the cut. Use a longer log, "
             f"or a longer refresh than {duration_text(log.end - log.begin)}."
         )
-    codes = table.column("user").combine_chunks().dictionary_encode()
-    values = codes.dictionary.to_pylist()
-    ids = objects(values) if isinstance(values[0], str) else np.array(values, np.int64)
-    of = codes.indices.to_numpy()
+    ids, of = numbered(table.column("user"))
     first = np.zeros(len(ids), np.int64)
     first[of] = table.column("user_first").to_numpy()
     order = np.lexsort((id_ranks(ids), first))

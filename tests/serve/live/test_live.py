@@ -254,7 +254,7 @@ REFUSED = [
     ({"clicks": [{"user": "a" * 501, "item": "a"}]}, "has more than 500 characters"),
     ({"clicks": [{"user": 2**63, "item": "a"}]}, "too large a number for an id"),
     ({"clicks": [{"user": "ok", "item": "ok"}, {"user": "ann", "item": "a", "time": "soon"}]}, "clicks.1.time"),
-    ({"clicks": [{"user": "ann", "item": "a", "time": 12}]}, "is no time"),
+    ({"clicks": [{"user": "ann", "item": "a", "time": 12}]}, "is not a time"),
     ({"clicks": [{"user": "ann", "item": "a", "time": "2199-01-01"}]}, "ahead of this service's clock"),
     ({"clicks": [{"user": "ann", "item": "a"}] * 5001}, "5,001 are more than 5,000"),
 ]
@@ -307,12 +307,12 @@ def test_a_click_without_a_time_is_of_now(live, folder):
 
 
 def test_a_clock_that_is_set_back_does_not_turn_clicks_around(monkeypatch):
-    from bmcd.serve import intake
+    from bmcd.serve import api
     from bmcd.serve.settings import Limits
 
     clock = [10**18]
-    monkeypatch.setattr(intake.time, "time_ns", lambda: clock[0])
-    own = intake.Intake(None, None, None, Limits())
+    monkeypatch.setattr(api.time, "time_ns", lambda: clock[0])
+    own = api.Api(None, None, None, Limits())
     body = b'{"clicks": [{"user": "ann", "item": "a"}, {"user": "ann", "item": "b"}]}'
     times = []
     for change in (0, 10**9, -60 * 10**9, 30 * 10**9, 40 * 10**9, -(10**14)):

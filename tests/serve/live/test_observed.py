@@ -144,7 +144,7 @@ def test_few_lists_say_nothing():
         gave(watch, f"u{n}", f"a{n}", listed=[("i1", 0.9)])
         watch.clicked(f"u{n}", "i2", T + 1, None)
     assert hour(watch)["state"] == "too few"
-    assert "too few to judge" in hour(watch)["text"]
+    assert "too few to evaluate" in hour(watch)["text"]
     gave(watch, "one more", "b", listed=[("i1", 0.9)])
     watch.clicked("one more", "i2", T + 1, None)
     assert hour(watch)["state"] == "warning"

@@ -36,7 +36,7 @@ def test_a_key_is_asked_for_and_kept_out_of_the_link(locked_tab, locked):
 
 def test_a_page_that_is_told_to_wait_asks_again(tab, service):
     tab.open()
-    for status, words in ((429, "Many questions"), (503, "being made ready")):
+    for status, words in ((429, "is busy"), (503, "not ready yet")):
         tab.run(REFUSE, status, 2, "v1/recommend", "1")
         tab.one("#search-a").send_keys("e\n")
         tab.until(lambda words=words: any(words in text for text in tab.texts("#trouble")))

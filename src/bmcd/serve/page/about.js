@@ -4,14 +4,14 @@ import { $, count, isolated, make, percent } from "./elements.js";
 
 const VERDICTS = {
   converged: ["good", "✓", "Converged", "Another fit would give nearly the same probabilities."],
-  "not converged": ["look", "!", "Not converged", "Another fit may give other probabilities: take them as rough."],
-  "too short": ["look", "!", "Too short to tell", "The fit has too few draws to say whether it has converged."],
-  stopped: ["look", "!", "Stopped early", "The fit was stopped before it was done: take probabilities as rough."],
+  "not converged": ["look", "!", "Not converged", "Another fit may give different probabilities: treat them as approximate."],
+  "too short": ["look", "!", "Too short to tell", "The fit has too few draws to check convergence."],
+  stopped: ["look", "!", "Stopped early", "The fit was stopped early: treat the probabilities as approximate."],
 };
 const VERDICTS_OF_BLEND = {
   converged: ["good", "✓", "Calibrated", "Predicted and observed hits agree."],
   "not converged": ["look", "!", "Not stable", "Predicted and observed hits differ: do not rely on the probabilities."],
-  "too short": ["look", "!", "Not enough history", "There are too few past windows to say whether the probabilities hold."],
+  "too short": ["look", "!", "Not enough history", "There are too few past windows to check the probabilities."],
 };
 
 /** Show what `GET /v1/model` tells. */
@@ -69,7 +69,7 @@ function membersCard({ members, as_of: asOf }) {
 function calibrationCard(calibration) {
   const label = "Predicted and observed";
   if (!calibration) {
-    return card("", "", label, "Not measured", ["Whoever runs the service can measure it: bmcd serve --test clicks.csv."]);
+    return card("", "", label, "Not measured", ["To measure it, start the service with bmcd serve --test clicks.csv."]);
   }
   if (calibration.promised !== undefined) {
     const { promised, hit_rate: hits, k, users, expected_calibration_error: error } = calibration;

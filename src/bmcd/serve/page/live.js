@@ -1,4 +1,4 @@
-// Live use: clicks by minute, predicted beside observed hits, what is trending; asked anew every few seconds.
+// Live use: clicks by minute, predicted beside observed hits, what is trending; updated every few seconds.
 
 import { card } from "./about.js";
 import { $, count, draw, isolated, make, nameElement, percent } from "./elements.js";
@@ -63,7 +63,7 @@ function clicksCard({ clicks_per_minute: clicks, not_counted: open, counted_unti
 function hitsCard(label, { state, predicted, observed, lists, coverage, outside_predicted: expected, outside_observed: outside }) {
   const [kind, lamp] = STATES[state];
   if (predicted === null) return card("", "", label, "No hits yet", ["Lists are compared with the clicks after them."]);
-  const advice = { warning: "Do not rely on the probabilities.", "too few": "Too few lists to judge." };
+  const advice = { warning: "Do not rely on the probabilities.", "too few": "Too few lists to evaluate." };
   return card(kind, lamp, label, `Predicted ${percent(predicted)}, observed ${percent(observed)}`, [
     ...(advice[state] ? [advice[state]] : []),
     `Of the next clicks after ${count(lists, "list")}; ${percent(coverage)} of the items were recommended.`,

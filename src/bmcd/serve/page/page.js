@@ -110,7 +110,7 @@ async function reloaded() {
     view.model = await ask("v1/model");
     showAbout(view.model);
     follow(view.model, forget); // answers that are kept become old
-    announce("Another model answers now.");
+    announce("A new model is in use.");
     await restore();
   });
 }

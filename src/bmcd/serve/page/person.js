@@ -190,7 +190,7 @@ export class Person {
   showWho() {
     this.picker.show(this.clicked, this.unknown);
     this.who.hidden = !this.problem.hidden || (this.user === null && this.clicked.length > 0);
-    if (this.user === null) this.who.textContent = "Nothing clicked yet: this is what a stranger is likely to click.";
+    if (this.user === null) this.who.textContent = "Nothing clicked yet: this is what a new user is likely to click.";
     else this.who.replaceChildren("User ", isolated(this.user), " of the model. Change the clicks to see what if.");
   }
 

@@ -112,7 +112,7 @@ export class Picker {
         item.clicks === null ? null : make("span", { class: "note" }, count(item.clicks, "click")),
       ),
     );
-    if (!found.length) return this.tell("Nothing is called that.");
+    if (!found.length) return this.tell("No item matches.");
     this.list.replaceChildren(...options);
     this.expand(true);
     announce(`${count(found.length, "item")} shown of ${total.toLocaleString("en")}. Arrow keys move through them.`);

@@ -86,7 +86,7 @@ async function askOnce(path, body, signal) {
   try {
     content = JSON.parse(text, exactIds);
   } catch {
-    if (answer.ok) throw new Problem(answer.status, "The service gave an answer that cannot be read.");
+    if (answer.ok) throw new Problem(answer.status, "The answer of the service cannot be read.");
   }
   if (answer.ok) return content;
   const after = Number.parseFloat(answer.headers.get("Retry-After"));
@@ -101,8 +101,8 @@ function exactIds(key, value, context) {
 
 const WORDS = {
   0: "The service cannot be reached. Is it running?",
-  429: "Many questions are being asked at the same time.",
-  503: "The model is being made ready.",
+  429: "The service is busy.",
+  503: "The model is not ready yet.",
 };
 
 /** Wait before the next try, and say why. */
@@ -172,10 +172,10 @@ export function prepare() {
     make("button", { type: "button", id: "try-now", click: tryNow }, "Try now"),
   );
   $("key-form").append(
-    make("label", { for: "key" }, "This service wants a key. It is kept until this tab is closed."),
+    make("label", { for: "key" }, "Authentication required: enter the key. It is kept until this tab is closed."),
     make("input", { id: "key", type: "password", autocomplete: "off", required: true, maxlength: 1000 }),
     make("button", {}, "Use the key"),
-    make("p", { id: "key-wrong", hidden: true, role: "alert" }, "That key was not right."),
+    make("p", { id: "key-wrong", hidden: true, role: "alert" }, "This key is not correct."),
   );
   addEventListener("online", tryNow);
   addEventListener("unhandledrejection", () => {
