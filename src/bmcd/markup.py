@@ -21,6 +21,10 @@ class Html(str):
 
     __slots__ = ()
 
+    def __html__(self) -> str:
+        """Return itself: templates put it in without escaping."""
+        return self
+
 
 def tag(name: str, /, *children: Any, **attributes: Any) -> Html:
     """Return an element. Text among the children is escaped, `Html` is not, lists are joined, None is left out.

@@ -91,7 +91,7 @@ def test_users_without_a_card_are_looked_up_with_their_own_lists(reported, page)
 
 
 def test_more_users_than_the_page_can_hold_are_left_out(reported, tmp_path, monkeypatch):
-    monkeypatch.setattr("bmcd.reporting.search.MOST_USERS", 15)
+    monkeypatch.setattr("bmcd.reporting.context.MOST_USERS", 15)
     path = bmcd.report(reported.model, path=tmp_path / "r.html", k=2, users=reported.train.users[:2])
     data = json.loads(re.search(r'id="lookup">(.*?)</script>', path.read_text("utf-8"))[1])
     assert len(data["users"]) == 15

@@ -5,10 +5,10 @@ import re
 import numpy as np
 
 import bmcd
-from bmcd.markup import escape
-from bmcd.reporting.results import gather_results
-from bmcd.reporting.sections import SECTIONS, comparison, groups
-from bmcd.reporting.sentences import in_100, percent
+from bmcd.reporting import wording
+from bmcd.reporting.context import make_context
+from bmcd.reporting.page import in_100, percent
+from bmcd.reporting.report import render
 
 
 def test_numbers_are_those_of_evaluate_and_compare(reported, page):
@@ -61,7 +61,7 @@ def test_without_a_test_it_says_what_is_missing(reported, page, read_page, tmp_p
     untested = read_page(path.read_text("utf-8"))
     need_a_test = {"calibration", "cutoff", "comparison"}
     assert untested.sections == [name for name in page.sections if name not in need_a_test]
-    assert len(page.sections) == len(SECTIONS) - 3  # no blend: no models in it; none before; items without groups
+    assert len(page.sections) == 10  # no blend: no models in it; none before; items without groups
     assert "no clicks were held out" in untested.texts["summary"]
     assert "--test test.csv" in untested.texts["summary"]
     assert "hits" not in untested.texts["exposure"]
@@ -102,15 +102,15 @@ def test_groups_lead_with_what_sets_them_apart_and_say_nothing_twice(reported, p
 
 
 def test_many_groups_are_there_for_those_who_ask(reported, monkeypatch):
-    monkeypatch.setattr(groups, "MOST_CARDS", 1)
-    body = str(escape(groups.section(gather_results(reported.model, k=2)).body))
+    monkeypatch.setattr(wording, "MOST_CARDS", 1)
+    body = render(make_context(reported.model, k=2), "Groups")
     assert body.index("Group 1:") < body.index("<summary>1 more group</summary>") < body.index("Group 2:")
 
 
 def test_a_rival_that_was_not_run_is_named(reported, monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    results = gather_results(reported.model, None, reported.test, k=2)
+    results = make_context(reported.model, None, reported.test, k=2)
     assert "ALS" not in results.rivals
-    body = str(escape(comparison.section(results).body))
+    body = render(results, "Baselines")
     assert "ALS was not run: the package implicit is not installed (pip install" in body
-    assert gather_results(reported.model, None, reported.test, k=2, rivals={}).not_run == {}
+    assert make_context(reported.model, None, reported.test, k=2, rivals={}).not_run == {}

@@ -12,8 +12,9 @@ from bmcd import __version__
 from bmcd.blend.blend import Blend
 from bmcd.clicks.times import as_text
 from bmcd.files import json_ready
-from bmcd.markup import Html, bullets, paragraphs, short_title, table, tag
+from bmcd.markup import short_title
 from bmcd.models.persistence import Model, sampled_models
+from bmcd.reporting.page import environment
 from bmcd.utils import plain
 
 PACKAGES = ("numpy", "scipy", "numba", "pyarrow", "scikit-learn")
@@ -28,13 +29,6 @@ NOT_FOR = (
     "A click that a list itself brought about is counted as any other: what is shown often is clicked more often.",
 )
 PLAIN = re.compile(r"([\\`*_{}\[\]<>()#+!|~-])")
-STYLE = (
-    "body{font:16px/1.5 system-ui,sans-serif;max-width:48rem;margin:2rem auto;padding:0 1rem;color:#1c2328;"
-    "background:#fff}table{border-collapse:collapse;margin:1rem 0;display:block;overflow-x:auto}"
-    "th,td{text-align:left;padding:.2rem 1rem .2rem 0;border-bottom:1px solid #ccd3d8;vertical-align:top;"
-    "overflow-wrap:anywhere}code{overflow-wrap:anywhere}@media(prefers-color-scheme:dark){body{color:#e3e8eb;background:#14191c}th,td{"
-    "border-color:#3a444b}}"
-)
 
 
 @dataclass(frozen=True)
@@ -94,20 +88,8 @@ def markdown_card(model: Model, file_hash: str = "") -> str:
 def html_card(model: Model, file_hash: str = "", stylesheet: str = "") -> str:
     """Return the card as one HTML page, which needs nothing else unless it is to take another style sheet."""
     card = make_card(model, file_hash)
-    body: list[Html] = [tag("h1", card.title)]
-    for part in card.parts:
-        body += [tag("h2", part.title), *paragraphs(*part.texts)]
-        body += [bullets(part.points)] if part.points else []
-        if part.rows:
-            body.append(table(part.rows[0], part.rows[1:]))
-    head = tag(
-        "head",
-        tag("meta", charset="utf-8"),
-        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        tag("title", card.title),
-        tag("link", rel="stylesheet", href=stylesheet) if stylesheet else Html(f"<style>{STYLE}</style>"),
-    )
-    return f"<!doctype html>\n{tag('html', head, tag('body', *body), lang='en')}\n"
+    page: str = environment().get_template("card.html").render(card=card, stylesheet=stylesheet)
+    return page
 
 
 def _what(model: Model) -> Part:

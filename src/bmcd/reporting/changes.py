@@ -73,6 +73,23 @@ class Changes:
     groups: tuple[GroupChange, ...]
     """Empty if one of the two has no groups."""
 
+    def of_k(self, k: int) -> ListChange | None:
+        """Return how the lists of one length have changed; None without a user that both models know."""
+        return next((change for change in self.lists if change.k == k), None)
+
+    def came(self, now: Clicks) -> int:
+        """Return the number of items that are new."""
+        return len(set(now.items.tolist()) - set(self.clicks.items.tolist()))
+
+    def gone(self, now: Clicks) -> int:
+        """Return the number of items that are no longer there."""
+        return len(set(self.clicks.items.tolist()) - set(now.items.tolist()))
+
+    def titles(self, now: Clicks) -> dict[Any, str]:
+        """Return the title of each item of either model."""
+        both = (self.clicks, now)
+        return {item: log.title_of(column) for log in both for column, item in enumerate(log.items.tolist())}
+
 
 def read_models(model: Any) -> tuple[Model, tuple[str, str, Model] | None]:
     """Return the model to report on and, if two were given by name, both names and the one before."""

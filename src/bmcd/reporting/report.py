@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from bmcd import __version__
 from bmcd.clicks.log import Clicks
 from bmcd.errors import InputError
 from bmcd.evaluation.diversify import Diversity
@@ -15,9 +16,10 @@ from bmcd.models.bmcd import BMCD
 from bmcd.models.persistence import Model
 from bmcd.models.tastes import Tastes
 from bmcd.progress import counting
-from bmcd.reporting.page import Section, make_page
-from bmcd.reporting.results import gather_results
-from bmcd.reporting.sections import SECTIONS
+from bmcd.reporting import wording
+from bmcd.reporting.context import Context, make_context
+from bmcd.reporting.figures import draw_figures
+from bmcd.reporting.page import environment, file_text
 
 SUFFIXES = (".html", ".htm")
 
@@ -108,26 +110,43 @@ def report(
     if path.suffix.lower() not in SUFFIXES:
         raise InputError(f"{path}: a report is an HTML file, so its name must end in .html.")
     target = check_writable(path)
-    options: Any = {
-        "histories": histories,
-        "clusters": clusters,
-        "items": items,
-        "diversity": diversity,
-        "n_popular": n_popular,
-        "seed": seed,
-        "n_threads": n_threads,
-    }
+    environment()  # raises an error without Jinja, before anything is computed
     with counting(progress, "report", 100) as show:
-        results = gather_results(
-            model, train, test, k, rivals, users, **options, show_share=lambda share: show(round(65 * share))
+        context = make_context(
+            model,
+            train,
+            test,
+            k,
+            rivals,
+            users,
+            histories=histories,
+            clusters=clusters,
+            items=items,
+            diversity=diversity,
+            n_popular=n_popular,
+            seed=seed,
+            n_threads=n_threads,
+            show_share=lambda share: show(round(65 * share)),
         )
-        sections: list[Section] = []
-        for n_made, make in enumerate(SECTIONS, start=1):
-            if section := make(results):
-                sections.append(section)
-            show(65 + round(35 * n_made / len(SECTIONS)))
-        told = datetime.date.today().isoformat() if date is None else date
-        page = make_page(results, title, ", ".join(part for part in (data, told) if part), sections)
+        day = datetime.date.today().isoformat() if date is None else date
+        about = ", ".join(part for part in (data, day) if part)
+        page = render(context, title, about, lambda share: show(65 + round(35 * share)))
     with open_replacement(target) as file:
         file.write(page)
     return path
+
+
+def render(
+    context: Context, title: str, about: str = "", show_share: Callable[[float], None] = lambda share: None
+) -> str:
+    """Return the page as one HTML text that needs nothing else; ``about`` names the data and the day."""
+    figures = draw_figures(context, show_share)
+    files = {kind: file_text(f"report.{kind}") for kind in ("css", "js")}
+    page: str = (
+        environment()
+        .get_template("report.html")
+        .render(
+            context=context, figures=figures, words=wording, title=title, about=about, version=__version__, **files
+        )
+    )
+    return page
