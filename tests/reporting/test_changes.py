@@ -98,7 +98,7 @@ def test_models_without_users_or_groups_in_common(weeks, read_page, tmp_path):
     strangers = bmcd.Clicks.from_frame(frame.assign(user=frame["user"] + 1000))
     blend = bmcd.Blend(bmcd.baselines.EASE()).fit(strangers)
     page = read_page(bmcd.report({"a": old, "b": blend}, path=tmp_path / "r.html", k=2).read_text("utf-8"))
-    assert "No user is known to both" in page.texts["changes"]
+    assert "Both models have no user in common" in page.texts["changes"]
     assert "most like" not in page.texts["changes"]
 
 

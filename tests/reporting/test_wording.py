@@ -19,11 +19,11 @@ def test_shares_have_the_digits_that_a_reader_needs():
     [
         ("converged", 2, 100, "The calculation has converged: its 2 independent runs agree."),
         ("converged", 1, 100, "The calculation has converged, but in one run only"),
-        ("too short", 2, 3, "Whether the calculation has converged cannot be judged"),
-        ("stopped", 2, 3, "Whether the calculation has converged cannot be judged"),
+        ("too short", 2, 3, "Whether the calculation has converged cannot be assessed"),
+        ("stopped", 2, 3, "Whether the calculation has converged cannot be assessed"),
         ("too short", 2, 100, "The calculation has nearly converged"),
         ("stopped", 2, 100, "The calculation was stopped before it had converged"),
-        ("not converged", 1, 100, "The calculation has not converged: its one run still moves"),
+        ("not converged", 1, 100, "The calculation has not converged: its one run is still changing"),
         ("not converged", 2, 100, "The calculation has not converged: its 2 independent runs do not agree"),
     ],
 )
@@ -144,7 +144,7 @@ def test_the_light_of_the_hits_follows_the_best_other_method(other, gap, light):
 def test_what_can_be_reached_at_most(hit_rate, start):
     calibration = SimpleNamespace(hit=np.zeros(100))
     for_k = SimpleNamespace(best_cutoff=SimpleNamespace(hit_rate=hit_rate), calibration=calibration)
-    assert wording.reach(for_k).startswith(f"{start} (at least 30 recommendations must be left")
+    assert wording.reach(for_k).startswith(f"{start} (at least 30 recommendations must remain")
 
 
 @pytest.mark.parametrize(

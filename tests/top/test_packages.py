@@ -14,8 +14,8 @@ import bmcd
 pytestmark = pytest.mark.slow
 
 OPTIONAL = (
-    *("arviz", "arviz_base", "arviz_stats", "fastapi", "httptools", "implicit", "matplotlib", "ortools", "polars"),
-    *("prometheus_client", "pyspark", "sklearn", "starlette", "uvicorn", "xarray"),
+    *("arviz", "arviz_base", "arviz_stats", "fastapi", "httptools", "implicit", "jinja2", "matplotlib"),
+    *("ortools", "polars", "prometheus_client", "pyspark", "sklearn", "starlette", "uvicorn", "xarray"),
 )
 # What draws or serves imports what it draws or serves with; everything else needs no extra to be imported.
 NEED_THEIRS = ("bmcd.plots", "bmcd.reporting", "bmcd.serve")

@@ -1,4 +1,4 @@
-"""A model card: what a model was made from, what it is for, and how far it can be trusted."""
+"""Model cards: data, intended use, calibration and limits of a model."""
 
 from __future__ import annotations
 
@@ -19,14 +19,13 @@ from bmcd.utils import plain
 
 PACKAGES = ("numpy", "scipy", "numba", "pyarrow", "scikit-learn")
 USES = (
-    "To recommend items to people from what they have clicked, and to say how probable each is among their next "
-    "clicks.",
-    "To weigh diversity, exposure and cut-offs against expected hits, which needs calibrated probabilities.",
+    "To recommend items to users from their clicks, each with the probability of being among their next clicks.",
+    "To trade diversity, exposure and cut-offs against expected hits, which needs calibrated probabilities.",
 )
 NOT_FOR = (
-    "Not for decisions about people, such as credit, work or prices: it knows clicks and nothing else.",
-    "Not as evidence that people like, need or agree with what they click: it predicts clicks.",
-    "A click that a list itself brought about is counted as any other: what is shown often is clicked more often.",
+    "Not for decisions about people, such as credit, work or prices: the model uses clicks only.",
+    "Not as evidence that users like, need or agree with what they click: the model predicts clicks.",
+    "Clicks caused by recommendations count like any other: items that are shown often are clicked more often.",
 )
 PLAIN = re.compile(r"([\\`*_{}\[\]<>()#+!|~-])")
 
@@ -43,7 +42,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Card:
-    """A model card, which `markdown_card` and `html_card` write down."""
+    """A model card, for `markdown_card`, `html_card` and JSON."""
 
     title: str
     parts: tuple[Part, ...]
@@ -86,7 +85,7 @@ def markdown_card(model: Model, file_hash: str = "") -> str:
 
 
 def html_card(model: Model, file_hash: str = "", stylesheet: str = "") -> str:
-    """Return the card as one HTML page, which needs nothing else unless it is to take another style sheet."""
+    """Return the card as one HTML page, with its own style unless another style sheet is given."""
     card = make_card(model, file_hash)
     page: str = environment().get_template("card.html").render(card=card, stylesheet=stylesheet)
     return page
@@ -95,14 +94,14 @@ def html_card(model: Model, file_hash: str = "", stylesheet: str = "") -> str:
 def _what(model: Model) -> Part:
     text = str(model).split(", fitted to ")[0]
     meaning = (
-        "The probability of an item is that of being among a person's next clicks, as many as asked for."
+        "The probability of an item is that of being among a user's next k clicks."
         if isinstance(model, Blend)
-        else "The probability of an item is that of being among a person's next k clicks, under the model's "
-        "ranking. On later clicks it is calibrated only as part of a Blend."
+        else "The probability of an item is that of being among a user's next k clicks under the model's ranking. "
+        "On later clicks it is calibrated only as part of a Blend."
     )
     as_of = getattr(model, "as_of_", None)
     rows = [("", ""), ("kind", type(model).__name__), ("settings", text)]
-    rows += [("recommendations are those of", as_text(as_of))] if as_of is not None else []
+    rows += [("recommendations are as of", as_text(as_of))] if as_of is not None else []
     return Part("The model", (meaning,), rows=tuple(rows))
 
 
@@ -126,7 +125,7 @@ def _data(model: Model) -> Part:
     if clicks.order is not None:
         rows.append(("sessions", f"{found.n_sessions:,}"))
     low, median, high = found.clicks_per_user
-    rows.append(("clicks of a user", f"{low:,} to {high:,}, median {median:g}"))
+    rows.append(("clicks per user", f"{low:,} to {high:,}, median {median:g}"))
     rows.append(("SHA-256 of the clicks", clicks.fingerprint()))
     return Part("Data", points=tuple(plain(step) for step in found.history), rows=tuple(rows))
 
@@ -185,20 +184,20 @@ def _groups(model: Model) -> Part | None:
 def _limits(model: Model) -> Part:
     clicks = model.clicks_
     points = [
-        "It knows no item that nobody had clicked when it was fitted; clicks on such items fall outside it.",
-        "Probabilities hold for people like those it was fitted to, and as long as they click as they did.",
+        "Items without clicks at the time of the fit are not part of the model; neither are clicks on them.",
+        "Probabilities hold for users like those of the fit, as long as their behaviour does not change.",
     ]
     if clicks.order is None:
         points.append(
-            "The log had no order: nothing is known of later clicks, and calibration is about random ones."
+            "The log had no order: the model does not describe later clicks; calibration refers to random clicks."
         )
     elif not clicks.has_clock:
-        points.append("The log had no clock: nothing is known of how fast popularity changes.")
+        points.append("The log had no clock: the model does not describe how fast popularity changes.")
     few = int((clicks.per_item < 5).sum()) if clicks.n_users else 0
     if few:
-        points.append(f"{few:,} items were clicked by fewer than five users: little is known of them.")
+        points.append(f"{few:,} items were clicked by fewer than five users: their probabilities are uncertain.")
     if clicks.n_users:
-        points.append("The file holds what every user clicked: it is personal data where the ids are.")
+        points.append("The file holds the clicks of every user: it is personal data if the ids are.")
     return Part("Limits", points=tuple(points))
 
 
@@ -210,7 +209,7 @@ def _versions(model: Model, file_hash: str) -> Part:
         except PackageNotFoundError:
             continue
     rows += [("SHA-256 of the file", file_hash)] if file_hash else []
-    return Part("Versions and hashes", ("Of the program that wrote this card.",), rows=tuple(rows))
+    return Part("Versions and hashes", ("The versions that wrote this card.",), rows=tuple(rows))
 
 
 def _escaped(text: str) -> str:

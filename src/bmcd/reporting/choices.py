@@ -28,18 +28,17 @@ DEFAULT_K = (5, 10)
 # EASE needs an array of items x items: it is a default baseline up to this number of items.
 MOST_FOR_EASE = 6_000
 N_EXAMPLES = 12
-# Examples are looked for among so many users, with so few draws: where they belong need not be exact.
+# Examples are chosen among this number of users, with this number of draws: memberships need not be exact.
 N_CANDIDATES, CANDIDATE_DRAWS = 240, 8
-# Which users of a cluster are shown, as quantiles of how sure the model is: one of whom it is sure, one of whom it
-# is not, one in the middle, ...
+# The users shown of a cluster, as quantiles of their mean probability: a high one, a low one, the middle, ...
 QUANTILES = (0.9, 0.1, 0.5, 1.0, 0.0, 0.7, 0.3)
 
 
 def check_clicks(model: Model, train: Clicks | None, test: Clicks | None) -> Clicks:
-    """Return the clicks to report on; refuse what no report can be made of."""
+    """Return the clicks to report on, or raise an error."""
     if not isinstance(model, ProbabilityModel):
         raise InputTypeError(
-            f"a report is about BMCD, Tastes or Blend, not {type(model).__name__}: pass it as a rival."
+            f"a report is about BMCD, Tastes or Blend, not {type(model).__name__}: pass it as a baseline (rivals=)."
         )
     for name, clicks, which in (("train", train, "it was fitted to"), ("test", test, "kept aside")):
         if clicks is not None and not isinstance(clicks, Clicks):
@@ -47,8 +46,8 @@ def check_clicks(model: Model, train: Clicks | None, test: Clicks | None) -> Cli
     known = model.check_fitted().clicks_
     if known.n_users == 0:
         raise InputError(
-            "this model was saved without the clicks it was fitted to (clicks=False, or --no-clicks), so there is "
-            "nobody to report on. Save it with its clicks."
+            "this model was saved without the clicks it was fitted to (clicks=False, or --no-clicks), so there "
+            "are no users to report on. Save it with its clicks."
         )
     if known.n_users < 2:
         raise InputError("a report needs at least 2 users: intervals are over users.")
@@ -81,7 +80,7 @@ def choose_grouping(model: Model, clusters: BMCD | Tastes | None, clicks: Clicks
 
 
 def parts_of(model: Model, clicks: Clicks) -> dict[str, Any]:
-    """Return the models of a blend that can be asked alone: those that were fitted to all of the clicks."""
+    """Return the models of a blend that can recommend alone: those fitted to all of the clicks."""
     if not isinstance(model, Blend):
         return {}
     whole = clicks.fingerprint()
@@ -91,10 +90,7 @@ def parts_of(model: Model, clicks: Clicks) -> dict[str, Any]:
 
 
 def default_rivals(clicks: Clicks) -> tuple[dict[str, Any], dict[str, str]]:
-    """Return the rivals of a report that names none, with the settings they come with; and those not there, why.
-
-    With order these are methods that look at it.
-    """
+    """Return the default baselines with their default settings, and those that cannot be run, with the reason."""
     from bmcd import baselines
 
     rivals: dict[str, Any] = {"Popularity": baselines.Popularity()}
@@ -115,9 +111,9 @@ def default_rivals(clicks: Clicks) -> tuple[dict[str, Any], dict[str, str]]:
 
 
 def choose_k(model: Model, people: Clicks, test: Clicks | None, k: int | Iterable[int] | None) -> list[int]:
-    """Return the k to report, each once; by default 5 and 10 as far as there are items and, in order, next clicks.
+    """Return the k to report, each once; by default 5 and 10, if there are enough items and next clicks.
 
-    A model with another distance than the footrule knows only the k that were counted in its fit.
+    A model with a distance other than the footrule has probabilities only for the k that its fit counted.
     """
     clicks, options = people, {} if isinstance(model, Blend) else model.draws_.problem.options
     most = clicks.n_items - (0 if repeats_of(model) else int(clicks.per_user.min()))
@@ -171,7 +167,7 @@ class ExampleUser:
     memberships: tuple[tuple[int, float], ...]
     """Clusters (1 is the largest) with the probability of each, the most probable first; empty if unknown."""
     reasons: Mapping[int, str]
-    """In words why an item is probable, by its column; only of a blend."""
+    """The reason for an item in words, by its column; only of a blend."""
 
 
 def choose_example_users(
@@ -181,7 +177,7 @@ def choose_example_users(
     lists: Sequence[Lists],
     users: Iterable[Any] | None,
 ) -> tuple[ExampleUser, ...]:
-    """Return the users asked for; by default 12, spread over the clusters and over how sure the model is.
+    """Return the users asked for; by default 12, spread over clusters and over their mean probabilities.
 
     The same model and clicks give the same users.
     """
@@ -248,7 +244,7 @@ def _clicked(clicks: Clicks, row: int) -> tuple[int, ...]:
 
 
 def _reasons(model: Model, clicks: Clicks, row: int, columns: list[int]) -> dict[int, str]:
-    """Return in words why these items are probable for a user; only of a blend."""
+    """Return the reasons of these items for a user, in words; only of a blend."""
     if not isinstance(model, Blend):
         return {}
     history = clicks.items[list(_clicked(clicks, row)[::-1])].tolist()

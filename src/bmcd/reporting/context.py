@@ -440,13 +440,13 @@ def make_context(
     model, older = read_models(model)
     clicks = check_clicks(model, train, test)
     if older is not None and histories is not None:
-        raise InputError("what changed is known of users of both models: give two models, or histories, not both.")
+        raise InputError("changes are shown for the users of both models: give two models, or histories, not both.")
     people = clicks if histories is None else check_people(clicks_of_histories(histories, clicks, "ignore"))
     grouping = choose_grouping(model, clusters, clicks)
     if items is not None:
         own = read_items(clicks, items).items_table
         clicks = clicks.with_items(own)
-        people = people.with_items(own)
+        people = clicks if histories is None else people.with_items(own)
     ks = choose_k(model, people, test, k)
     popular = count_popular(n_popular, clicks.n_items)
     name, made_of = type(model).__name__, parts_of(model, clicks)
@@ -457,7 +457,7 @@ def make_context(
     others, not_run = (usual, missing) if rivals is None else (dict(rivals), {})
     parts = {part: f"{part} alone" if part in (name, *others) else part for part in made_of}
     if name in others:
-        raise InputError(f"a rival is called {name!r}, which is the model's own name here. Give it another.")
+        raise InputError(f"a baseline is called {name!r}, which is the model's own name in the report. Rename it.")
     repeats = repeats_of(model)
 
     def lists_of(n: int, rows: NDArray[np.int64] | None = None, horizon: int | None = None) -> Lists:

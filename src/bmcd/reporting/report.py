@@ -1,4 +1,4 @@
-"""report: write everything about a model into one HTML file, for people who decide what is recommended."""
+"""report: write everything about a model into one HTML file, for those who decide what is recommended."""
 
 from __future__ import annotations
 
@@ -45,55 +45,56 @@ def report(
     n_threads: int | None = None,
     progress: bool | None = None,
 ) -> Path:
-    """Write a report for editors, one HTML file that needs nothing else, and return its path.
+    """Write a report for editors, one self-contained HTML file, and return its path.
 
-    Plain words come first, numbers second, the method last: predicted and observed hits among the next clicks,
-    whether the probabilities hold over time, how much to recommend to be right half the time, other methods for
-    comparison, what each member contributes, which items are shown, and some users with the reasons for what they
-    are recommended. The same model, clicks and date give the same bytes.
+    The report starts with a summary in words; the method comes last. It shows predicted and observed hits among the
+    next clicks, calibration over time, cut-offs, a comparison with other methods, the contribution of each member,
+    the items shown, and example users with the reasons for their recommendations. The same model, clicks and date
+    give the same bytes.
 
     Parameters
     ----------
     model
-        A fitted `Blend`, `BMCD` or `Tastes`; models that a blend was given are compared with it as well. Or two
-        of them by name, the older first, ``{"last week": a, "this week": b}``: the report is about the second,
-        and says what changed.
+        A fitted `Blend`, `BMCD` or `Tastes`; the models that a blend is made of are compared with it. Or two
+        models by name, the older first, ``{"last week": a, "this week": b}``: the report is about the second and
+        shows what changed.
     train
-        The clicks it was fitted to; by default those it knows.
+        The clicks it was fitted to; by default those stored in the model.
     test
         Test clicks: of users of ``train`` (`Clicks.split_at`, `Clicks.hold_out`), or of the users of ``histories``.
-        Without them the report leaves out what needs them, and says so. Every table says which clicks these are.
+        Without them the report leaves out the sections that need them, and says so. Every table names the test.
     path
-        The file, which must end in .html; it is replaced only once the report is complete.
+        The file, which must end in .html; it is replaced only when the report is complete.
     k
-        How many recommendations, which is also the number of next clicks the probabilities refer to: one number, or
-        several among which the reader can choose; by default 5 and 10, as far as there are items and test clicks.
+        The number of recommendations, which is also the number of next clicks the probabilities refer to: one
+        number, or several among which the reader can choose; by default 5 and 10, if there are enough items and
+        test clicks.
     histories
         What later users had clicked when the recommendations are made, as given to `recommend_for`: the report is
         then about them. ``histories, test = later.moments(k=10)`` gives both.
     clusters
-        A `BMCD` or `Tastes` fitted to the same items: the report shows its groups of users. By default those of the
-        model itself, or of the first model of a blend that has some; without any the section is left out.
+        A `BMCD` or `Tastes` fitted to the same items, whose groups of users are shown. By default those of the
+        model itself, or of the first member of a blend that has groups; without any the section is left out.
     rivals
-        Methods to compare with, by name, fitted to ``train`` or not fitted yet. By default popularity and EASE;
-        with transitions and SessionKNN on a log with order, and otherwise ItemKNN and, if `implicit` is installed,
-        ALS; none of them tuned. ``{}`` for none.
+        Baselines by name, fitted to ``train`` or not fitted yet. By default popularity and EASE, with transitions
+        and SessionKNN on a log with order, otherwise with ItemKNN and, if `implicit` is installed, ALS; none of
+        them tuned. ``{}`` for none.
     users
-        Ids of the users to show; by default 12, spread over the groups and over how sure the model is of them.
+        Ids of the users to show; by default 12, spread over groups and probabilities.
     title
         The heading of the page.
     data, date
-        What the data are called, and the day that is told; by default no name, and today.
+        The name of the data and the date, shown below the title; by default no name, and today.
     items
-        Groups, links and pictures of items, if not those that came with the clicks: a frame or a file as in
+        Groups, links and pictures of items, if not those of the clicks: a frame or a file as in
         `Clicks.with_items`. Addresses must be http, https or relative. Pictures are fetched when they come into
-        view; all else works offline.
+        view; everything else works offline.
     diversity
-        What `bmcd.diversify` found, to be told with its back-test.
+        The result of `bmcd.diversify`, shown with its back-test.
     n_popular
         As in `evaluate`.
     seed
-        The seed of the rivals that start at random, and of the intervals.
+        The seed of the intervals, and of baselines with random starts.
     n_threads, progress
         As in `BMCD.recommend`.
 
