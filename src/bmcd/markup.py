@@ -1,4 +1,4 @@
-"""HTML of results in notebooks: everything but the tags made here is escaped, so that no title can become markup."""
+"""HTML of results in notebooks: all text is escaped, so that no title can become markup."""
 
 from __future__ import annotations
 
