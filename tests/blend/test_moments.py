@@ -1,5 +1,6 @@
 """Moments: what came next is inside the window, and nothing of it, nor of its time, is in a history."""
 
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -228,6 +229,10 @@ def test_sessions_that_are_over():
     for as_of, wanted in ((True, [(0, 2, 2), (0, 1, 3)]), (False, [(0, 0, 2), (0, 1, 3)])):
         found = moments.histories_now(clicks, users, as_of)
         assert [tuple(row) for row in (found - found[:, :1]).tolist()] == wanted
+    marked = replace(clicks, session_over=np.arange(clicks.n_users) == users[1])
+    found = moments.histories_now(marked, users, False)
+    assert [tuple(row) for row in (found - found[:, :1]).tolist()] == [(0, 0, 2), (0, 3, 3)]
+    assert marked.of_users(users).session_over.tolist() == [False, True]
 
 
 @given(seeds)

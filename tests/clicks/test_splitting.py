@@ -204,6 +204,10 @@ def test_a_window_is_what_a_slow_reading_of_the_log_gives(at, repeats):
             assert tests[user]
             if at == "cut":
                 assert n_known == sum(time <= begin for _, time in own)
+                assert window.histories.session_over is None
+            else:
+                over = window.histories.session_over[window.histories.users.tolist().index(user)]
+                assert over == (n_known > 0 and own[n_known][1] - own[n_known - 1][1] > 30 * 60)
 
 
 @pytest.mark.parametrize(

@@ -59,7 +59,7 @@ from bmcd.blend.moments import (
     share_outside,
     some_of,
 )
-from bmcd.blend.weights import Examples, learn
+from bmcd.blend.weights import Examples, learn, prior_of
 from bmcd.clicks.adding import joined_ids
 from bmcd.clicks.log import Clicks
 from bmcd.clicks.sequences import owners
@@ -312,14 +312,14 @@ class Work:
                     break
                 examples = learning.examples_of(blocks, layout, self.settings, has_outside, threads)
                 examples = learning.standardise(examples, scaling)
-            precision = None
             if warm is None:
                 centre = learning.start_weights(layout, scaling)
                 begin = first if weights is None else weights
+                precision = prior_of(*centre.shape, h)
             else:
                 old = min(rung, len(warm.rule.ks) - 1)
                 begin = centre = scaling.from_raw(warm.rule.weights[old] / warm.rule.temper[old])
-                precision = 1.0 / (WARM_ERROR**2 + np.zeros_like(centre))
+                precision = np.full(centre.shape, 1.0 / WARM_ERROR**2)
             learnt = learning.learn_rung(examples, begin, centre, self.clock, threads, precision)
             found.append((h, examples.n_moments, *learnt))
             weights = learnt[0].w

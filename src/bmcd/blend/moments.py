@@ -246,7 +246,7 @@ def histories_now(clicks: Clicks, users: Ints, as_of: bool) -> Ints:
     """Return all clicks of users, and the running session: the last one.
 
     With ``as_of`` the present is the last click of a log with a clock: a session that ended longer ago than
-    `session_gap` is over, and the running session is empty.
+    `session_gap` is over, and the running session is empty; without it, the sessions that are marked as over.
     """
     start, end = clicks.starts[users], clicks.starts[users + 1]
     running = start.copy()
@@ -263,6 +263,8 @@ def histories_now(clicks: Clicks, users: Ints, as_of: bool) -> Ints:
             over = np.zeros(len(users), np.bool_)
             over[some] = times.max() - times[end[some] - 1] > clicks.session_gap
             running = np.where(over, end, running)
+    if not as_of and clicks.session_over is not None:
+        running = np.where(clicks.session_over[users], end, running)
     return np.stack([start, running, end], axis=1).astype(np.int64)
 
 

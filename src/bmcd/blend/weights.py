@@ -34,9 +34,13 @@ Ints = NDArray[np.int64]
 
 # Moments that a thread takes at a time; the sums of the pieces are added in order, whatever the number of threads.
 PIECE = 128
-# The prior: weights of standardised features lie about this near to where learning begins, what they gain with the
-# length of the session nearer to 0, and the weights of the outside option anywhere.
-PRIOR_SD, PRIOR_SD_OF_LENGTH, PRIOR_SD_OUTSIDE = 0.2, 0.1, 1.0
+# Standard deviations of the prior: of the weights of standardised features around where learning begins, of what
+# they gain with the length of the session, of what they gain where the session is empty (only popularity counts
+# there, and it counts for much more), and of the outside option.
+PRIOR_SD, PRIOR_SD_OF_LENGTH, PRIOR_SD_OF_EMPTY, PRIOR_SD_OUTSIDE = 0.3, 0.1, 0.7, 1.0
+# From this horizon on, weights do not depend on the length: long sessions with so many clicks to come are rare, and
+# more predictable than those of the same length that end sooner.
+LONG_HORIZON, NO_LENGTH_SD = 10, 1e-3
 MOST_STEPS = 30
 # Newton stops when a step is expected to lower the loss, in all, by less than this (nats).
 ENOUGH = 1e-3
@@ -379,15 +383,17 @@ def learn(
     return Weights(w, covariance, plain)
 
 
-def prior_of(n_features: int, n_z: int) -> Floats:
-    """Return the precision of the prior of each weight, [feature and outside, z].
+def prior_of(n_features: int, n_z: int, horizon: int = 1) -> Floats:
+    """Return the precision of the prior of each weight for a horizon, [feature and outside, z].
 
-    >>> prior_of(4, 2).round().tolist()
-    [[25.0, 100.0], [25.0, 100.0], [1.0, 1.0], [1.0, 1.0]]
+    >>> prior_of(4, 3).round().tolist()
+    [[11.0, 100.0, 2.0], [11.0, 100.0, 2.0], [1.0, 1.0, 1.0], [1.0, 1.0, 1.0]]
     """
-    deviation = np.full((n_features, n_z), PRIOR_SD_OF_LENGTH)
-    deviation[:, 0] = PRIOR_SD
+    deviation = np.empty((n_features, n_z))
+    deviation[:] = (PRIOR_SD, PRIOR_SD_OF_LENGTH, PRIOR_SD_OF_EMPTY)[:n_z]
     deviation[n_features - N_OUTSIDE :] = PRIOR_SD_OUTSIDE
+    if horizon >= LONG_HORIZON:
+        deviation[:, 1] = NO_LENGTH_SD
     return 1.0 / deviation**2
 
 

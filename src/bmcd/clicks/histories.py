@@ -45,7 +45,7 @@ def clicks_of_histories(histories: Any, known: Clicks, unknown: str = "error") -
         if given.order is None:
             sequence = sequence[np.lexsort((sequence, owners(given.starts)))]
         own = {name: getattr(given, name) for name in ("starts", "times", "session_ids", "order", "session_gap")}
-        own |= {"users": given.users, "library": given.library}
+        own |= {"users": given.users, "library": given.library, "session_over": given.session_over}
     else:
         users, lists = _users_and_lists(histories)
         place = known.item_places
@@ -54,6 +54,7 @@ def clicks_of_histories(histories: Any, known: Clicks, unknown: str = "error") -
         sequence = np.array([place.get(item, -1) for item in items], np.int32)
         starts = np.concatenate(([0], np.cumsum([len(one) for one in lists]))).astype(np.int64)
         own = {"users": users, "starts": starts, "times": None, "session_ids": None, "order": "rows"}
+        own["session_over"] = None
     return replace(known, sequence=sequence, **own, n_repeated=0, history=(), n_dropped=0, split="", n_new_users=0)
 
 

@@ -87,6 +87,8 @@ class Clicks:
     """How these test clicks were chosen; "" for clicks that are not test clicks."""
     n_new_users: int = 0
     """Users of these test clicks who are left out because they have no training clicks."""
+    session_over: NDArray[np.bool_] | None = None
+    """Of histories: the users whose next click begins another session; None if nothing is known of that."""
     items_table: ItemTable | None = None
     """Groups, numbers, links, pictures and dates of the items; see `with_items`."""
     _cache: dict[str, Any] = field(default_factory=dict, init=False)
@@ -237,6 +239,7 @@ class Clicks:
         own = self.users if users is None else users
         changes: dict[str, Any] = {"starts": matrix.indptr.astype(np.int64), "history": (), "n_repeated": 0}
         changes |= {"sequence": matrix.indices.astype(np.int32), "times": None, "session_ids": None, "order": None}
+        changes["session_over"] = None
         return replace(self, users=own, **changes, n_dropped=0, split="", n_new_users=0)
 
     @property
@@ -376,7 +379,8 @@ class Clicks:
         ['bob']
         """
         chosen = _chosen(rows, self.n_users)
-        return self._with(take_users(self.sequences, chosen), users=self.users[chosen])
+        over = None if self.session_over is None else self.session_over[chosen]
+        return self._with(take_users(self.sequences, chosen), users=self.users[chosen], session_over=over)
 
     def of_items(self, columns: ArrayLike, *, keep_outside: bool = False) -> Clicks:
         """Return the clicks on some items alone, given by their columns, in that order; all users stay.

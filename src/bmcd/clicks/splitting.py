@@ -19,6 +19,7 @@ from __future__ import annotations
 import itertools
 import operator
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -187,7 +188,9 @@ def moments(clicks: Clicks, k: int, seed: int = 0, repeats: bool = False) -> tup
     if not rows.size:
         raise ClicksError(f"no user has {k} clicks after others: those of each user have the same time.")
     split = f"{k} {_kind(repeats)} after a random moment of each user (seed {seed})"
+    over = _session_over(clicks, begin)[rows]
     histories, after = (clicks.keep(mask).of_users(rows) for mask in (history, test))
+    histories = replace(histories, session_over=over)
     return histories.with_steps(f"kept what each user had clicked at a random moment (seed {seed})"), after.as_test(
         split
     ).with_steps(f"kept {split}")
@@ -358,10 +361,13 @@ def _time_window(
     moment = np.zeros(clicks.n_users, np.int64)
     if at == "moment":
         moment = np.floor(_random_by_user(clicks, *seed) * n_new).astype(np.int64)
-    history, test = _around(clicks, new, _moment(clicks, new, moment), horizon)
+    begin = _moment(clicks, new, moment)
+    history, test = _around(clicks, new, begin, horizon)
     history &= before | inside if at == "moment" else before
     rows = np.flatnonzero(n_new > 0)
     known, after = (_on_items_of(clicks.keep(m).of_users(rows), train) for m in (history, test))
+    if at == "moment":
+        known = replace(known, session_over=_session_over(clicks, begin)[rows])
     what = "a random moment of each user" if at == "moment" else "the cut"
     split = f"up to {horizon} {_kind(repeats)} after {what} in the {window} from {label} on"
     return Window(label, train, known, after.as_test(split))
@@ -432,6 +438,15 @@ def _moment(clicks: Clicks, new: Bools, number: Ints) -> Ints:
     found = np.flatnonzero(new & (place == number[owner]))
     begin[owner[found]] = _starts_of_time(clicks)[found]
     return begin
+
+
+def _session_over(clicks: Clicks, begin: Ints) -> Bools:
+    """Return whether the click at the moment of each user begins another session than the one before it."""
+    inside = (begin > clicks.starts[:-1]) & (begin < clicks.starts[1:])
+    over = np.zeros(clicks.n_users, np.bool_)
+    sessions = clicks.sessions
+    over[inside] = sessions[begin[inside]] != sessions[begin[inside] - 1]
+    return over
 
 
 def _around(clicks: Clicks, new: Bools, begin: Ints, k: int) -> tuple[Bools, Bools]:
