@@ -148,8 +148,8 @@ def test_it_says_how_given_models_do_alone(texts, blend, clicks):
 def test_its_models_are_beside_it_and_the_default_of_the_same_kind_is_not(texts, blend, clicks):
     results = make_context(blend, *clicks, k=2)
     assert results.parts == {"Tastes": "Tastes", "EASE": "EASE"}
-    assert "EASE" not in results.rivals
-    assert "Popularity" in results.rivals
+    assert "EASE" not in results.baselines
+    assert "Popularity" in results.baselines
     assert results.by_k[0].tested.entries["EASE"].model is blend.models_["EASE"]
     own = make_context(blend, *clicks, k=2, rivals={"EASE": bmcd.baselines.EASE(5.0)})
     assert own.parts == {"Tastes": "Tastes", "EASE": "EASE alone"}

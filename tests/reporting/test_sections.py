@@ -110,7 +110,7 @@ def test_many_groups_are_there_for_those_who_ask(reported, monkeypatch):
 def test_a_rival_that_was_not_run_is_named(reported, monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     results = make_context(reported.model, None, reported.test, k=2)
-    assert "ALS" not in results.rivals
+    assert "ALS" not in results.baselines
     body = render(results, "Baselines")
     assert "ALS was not run: the package implicit is not installed (pip install" in body
     assert make_context(reported.model, None, reported.test, k=2, rivals={}).not_run == {}

@@ -54,12 +54,17 @@ def test_rivals_are_sorted_by_what_the_intervals_say():
     def for_k(**differences):
         return SimpleNamespace(name="BMCD", tested=SimpleNamespace(differences=differences))
 
-    text = wording.rivals(for_k(A=gap(0.01, 0.03), B=gap(-0.04, -0.02), C=gap(-0.01, 0.01), D=gap(-0.02, 0.02)))
+    text = wording.against_baselines(
+        for_k(A=gap(0.01, 0.03), B=gap(-0.04, -0.02), C=gap(-0.01, 0.01), D=gap(-0.02, 0.02))
+    )
     assert text == (
         "A (2.0 points; 1.0 to 3.0) hits more often than BMCD; B (3.0 points; 2.0 to 4.0) hits less often; between "
         "BMCD and C and D there is no clear difference."
     )
-    assert wording.rivals(for_k(B=gap(-0.04, -0.02))) == "B (3.0 points; 2.0 to 4.0) hits less often than BMCD."
+    assert (
+        wording.against_baselines(for_k(B=gap(-0.04, -0.02)))
+        == "B (3.0 points; 2.0 to 4.0) hits less often than BMCD."
+    )
 
 
 @pytest.mark.parametrize(
@@ -99,7 +104,7 @@ def compared(rates, **differences):
     calibration = SimpleNamespace(mean_probability=0.29, hit_rate=rates["Blend"])
     accuracy = SimpleNamespace(low=rates["Blend"] - 0.01, high=rates["Blend"] + 0.01)
     return SimpleNamespace(
-        k=5, name="Blend", tested=tested, comparison=tested, rival_accuracies=rivals, evaluation=evaluation,
+        k=5, name="Blend", tested=tested, comparison=tested, baseline_accuracies=rivals, evaluation=evaluation,
         items=items, calibration=calibration, accuracy=accuracy,
     )  # fmt: skip
 

@@ -89,7 +89,7 @@ def parts_of(model: Model, clicks: Clicks) -> dict[str, Any]:
     return {name: part for name, part in model.models_.items() if name in same}
 
 
-def default_rivals(clicks: Clicks) -> tuple[dict[str, Any], dict[str, str]]:
+def default_baselines(clicks: Clicks) -> tuple[dict[str, Any], dict[str, str]]:
     """Return the default baselines with their default settings, and those that cannot be run, with the reason."""
     from bmcd import baselines
 

@@ -35,7 +35,7 @@ from bmcd.reporting.choices import (
     choose_example_users,
     choose_grouping,
     choose_k,
-    default_rivals,
+    default_baselines,
     parts_of,
     repeats_of,
 )
@@ -155,7 +155,7 @@ class ContextForK:
         return tuple(diversity_price(self.tested))
 
     @property
-    def rival_accuracies(self) -> dict[str, float]:
+    def baseline_accuracies(self) -> dict[str, float]:
         """The accuracy of each baseline, where there is a test."""
         entries = self.tested.entries.items()
         return {name: entry.evaluation.accuracy for name, entry in entries if name != self.name}
@@ -189,11 +189,11 @@ class Context:
     """The users of the report and what they had clicked: those of the fit, or of the histories."""
     test: Clicks | None
     by_k: tuple[ContextForK, ...]
-    rivals: tuple[str, ...]
+    baselines: tuple[str, ...]
     """Names of the baselines; none without a test."""
     parts: Mapping[str, str]
     """The models of a blend and their names in the comparison; none without a test."""
-    rivals_are_default: bool
+    baselines_are_default: bool
     not_run: Mapping[str, str]
     """Default baselines that were not run, with the reason."""
     n_popular: int
@@ -240,9 +240,14 @@ class Context:
         return {item: column for column, item in enumerate(self.clicks.items.tolist())}
 
     @property
+    def baseline_models(self) -> dict[str, Any]:
+        """The baselines that were run, by name."""
+        return {name: self.by_k[0].tested.entries[name].model for name in self.baselines}
+
+    @property
     def others(self) -> tuple[str, ...]:
         """Names of all that the model is compared with: the models it is made of, then the baselines."""
-        return (*self.parts.values(), *self.rivals)
+        return (*self.parts.values(), *self.baselines)
 
     @property
     def test_clicks(self) -> NDArray[np.int64]:
@@ -452,7 +457,7 @@ def make_context(
     name, made_of = type(model).__name__, parts_of(model, clicks)
     # A default baseline that is also part of a blend would be the same method with worse settings.
     left_out = {type(part) for part in made_of.values()}
-    usual, missing = default_rivals(clicks)
+    usual, missing = default_baselines(clicks)
     usual = {key: rival for key, rival in usual.items() if type(rival) not in left_out}
     others, not_run = (usual, missing) if rivals is None else (dict(rivals), {})
     parts = {part: f"{part} alone" if part in (name, *others) else part for part in made_of}
@@ -502,9 +507,9 @@ def make_context(
         people=people,
         test=test,
         by_k=tuple(by_k),
-        rivals=() if test is None else tuple(others),
+        baselines=() if test is None else tuple(others),
         parts={} if test is None else parts,
-        rivals_are_default=rivals is None,
+        baselines_are_default=rivals is None,
         not_run=not_run,
         n_popular=popular,
         examples=examples,

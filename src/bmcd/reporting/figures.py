@@ -60,7 +60,7 @@ def _of_k(context: Context, for_k: ContextForK) -> Iterator[tuple[str, Figure, s
         )
         yield (
             f"calibration-{k}",
-            plots.calibration({for_k.name: for_k.bins}, rivals=for_k.rival_accuracies),
+            plots.calibration({for_k.name: for_k.bins}, rivals=for_k.baseline_accuracies),
             caption,
         )
         if for_k.cutoffs:
@@ -68,7 +68,7 @@ def _of_k(context: Context, for_k: ContextForK) -> Iterator[tuple[str, Figure, s
                 "The higher the least probability that is recommended, the higher the hit rate and the fewer the "
                 f"recommendations kept (k = {k}; the band is the 95 % interval)."
             )
-            figure = plots.cutoff_curve({for_k.name: for_k.calibration}, rivals=for_k.rival_accuracies)
+            figure = plots.cutoff_curve({for_k.name: for_k.calibration}, rivals=for_k.baseline_accuracies)
             yield f"cutoff-{k}", figure, caption
         for measure, caption in MEASURES.items():
             yield f"compare-{measure}-{k}".replace("_", "-"), plots.comparison(for_k.tested, [measure]), caption

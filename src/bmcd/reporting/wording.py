@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal, NamedTuple
 
-from bmcd import __version__
 from bmcd.blend.blend import Blend
 from bmcd.evaluation import ItemCounts, PairedDifference
 from bmcd.inference.diagnostics import MIN_DRAWS
-from bmcd.inference.tastes.draws import TasteDraws
 from bmcd.models.clusters import ClusterSummary
 from bmcd.models.estimator import clone
 from bmcd.models.tastes import Tastes
@@ -18,7 +16,7 @@ from bmcd.reporting.context import LEAST_KEPT, Context, ContextForK, Cutoff
 from bmcd.reporting.page import counted, in_100, next_clicks, percent
 from bmcd.utils import and_list
 
-# A difference between predicted and observed hits on which nobody would act.
+# A difference between predicted and observed hits that is too small to matter.
 NEAR = 0.015
 # Showing less than this share of the items that the best baseline shows is a warning.
 FEW_SHOWN = 0.8
@@ -26,7 +24,6 @@ FEW_SHOWN = 0.8
 LEAST_MEMBERSHIP = 0.05
 # More groups than this are folded away.
 MOST_CARDS = 12
-ENDED = {"finished": "as planned", "time": "by its time budget", "interrupted": "by hand"}
 Light = Literal["good", "look", "bad", "none"]
 LIGHT_OF: dict[str, Light] = {"about right": "good", "cautious": "look", "too high": "bad"}
 
@@ -63,7 +60,7 @@ def summary(context: Context, for_k: ContextForK) -> list[str]:
             f"{predicted(for_k)} {mismatch(context, for_k)}".strip(),
             *([own_ranking(context)] if own_ranking(context) else []),
             *([best(for_k)] if context.others else []),
-            *([rivals(for_k)] if context.others else []),
+            *([against_baselines(for_k)] if context.others else []),
             diversity(context, for_k),
             cutoff(half_the_time(for_k)),
             _verdict(context),
@@ -187,7 +184,7 @@ def why(context: Context, for_k: ContextForK) -> str:
     return ""
 
 
-def rivals(for_k: ContextForK) -> str:
+def against_baselines(for_k: ContextForK) -> str:
     """Return which baselines hit more often than the model, which less often, and which show no difference."""
     gaps = {name: differences["accuracy"] for name, differences in for_k.tested.differences.items()}
     better = {name: gap for name, gap in gaps.items() if gap.low > 0}
@@ -208,15 +205,15 @@ def diversity(context: Context, for_k: ContextForK) -> str:
     shown = {name: f"{round(each.coverage * each.n_items):,}" for name, each in evaluations.items()}
     rare = {name: percent(each.rare_share) for name, each in evaluations.items()}
 
-    def of_rivals(numbers: dict[str, str]) -> str:
+    def of_others(numbers: dict[str, str]) -> str:
         others = ", ".join(f"{name} {number}" for name, number in numbers.items() if name != for_k.name)
         return f" ({others})" if others else ""
 
     name, n_items = for_k.name, context.clicks.n_items
     return (
-        f"{name} recommends {shown[name]} of the {n_items:,} items to at least one user{of_rivals(shown)}; "
+        f"{name} recommends {shown[name]} of the {n_items:,} items to at least one user{of_others(shown)}; "
         f"{rare[name]} of its recommendations are rare items, those outside the {context.n_popular:,} most clicked"
-        f"{of_rivals(rare)}."
+        f"{of_others(rare)}."
     )
 
 
@@ -368,7 +365,7 @@ def _untested() -> Headline:
 
 def best_other(for_k: ContextForK) -> str | None:
     """Return which other method hits most often; None without any."""
-    return max(for_k.rival_accuracies, key=for_k.rival_accuracies.__getitem__, default=None)
+    return max(for_k.baseline_accuracies, key=for_k.baseline_accuracies.__getitem__, default=None)
 
 
 def _hits(context: Context, for_k: ContextForK) -> Headline:
@@ -378,7 +375,7 @@ def _hits(context: Context, for_k: ContextForK) -> Headline:
     gap = for_k.tested.differences[other]["accuracy"]  # the other minus the model
     light: Light = "bad" if gap.low > 0 else "look" if gap.difference > 0 else "good"
     sure = "clear" if gap.low > 0 or gap.high < 0 else "not clear"
-    text = f"{other}, the best other method: {in_100(for_k.rival_accuracies[other])}. The difference is {sure}."
+    text = f"{other}, the best other method: {in_100(for_k.baseline_accuracies[other])}. The difference is {sure}."
     return Headline("Hits", in_100(rate), light, text)
 
 
@@ -437,6 +434,11 @@ def settings(model: Any) -> str:
     return repr(clone(model) if hasattr(model, "get_params") else model)
 
 
+def all_settings(models: Mapping[str, Any]) -> str:
+    """Return the settings of several models by name."""
+    return "; ".join(f"{name}: {settings(model)}" for name, model in models.items())
+
+
 def with_ends(values: Iterable[float | None], unit: float = 100.0, digits: str = ".1f") -> str:
     """Return a difference with its interval, if it has one.
 
@@ -477,61 +479,3 @@ def membership(context: Context, user: ExampleUser) -> str:
     if not likely or len(user.memberships) < 2:
         return ""
     return f" {'Visits' if context.has_tastes else 'Belongs to'} {and_list(likely)}."
-
-
-def settings_table(context: Context) -> list[tuple[str, str]]:
-    """Return how the model was fitted: settings, chains, seeds, versions, hash."""
-    model, rows = context.model, []
-    if isinstance(model, Blend):
-        members = [name for name in model.members_ if name not in model.models_]
-        given = [f"{name}: {settings(part)}" for name, part in model.models_.items()]
-        rows = [
-            ("model", settings(model) if model.models is None else "Blend"),
-            ("members", ", ".join(members)),
-            ("models", "; ".join(given)),
-            ("as of", "" if model.as_of_ is None else str(model.as_of_)[:19]),
-        ]
-    for name, part in context.sampled.items():
-        before = f"{name}: " if isinstance(model, Blend) else ""
-        rows += [(before + what, text) for what, text in _chain_settings(part.draws_)]
-    rows += [
-        ("reported with", f"bmcd {__version__}"),
-        ("data (hash)", model.clicks_.fingerprint()),
-        ("k", ", ".join(str(for_k.k) for for_k in context.by_k)),
-    ]
-    if context.rivals:
-        entries = context.by_k[0].tested.entries
-        rows.append(
-            ("other methods", "; ".join(f"{name}: {settings(entries[name].model)}" for name in context.rivals))
-        )
-    return [row for row in rows if row[1]]
-
-
-def _chain_settings(draws: Any) -> list[tuple[str, str]]:
-    options, n_clusters, plan = draws.problem.options, draws.problem.n_clusters, draws.plan
-    scale = options["rank_scale"] if isinstance(options["rank_scale"], str) else "own numbers"
-    mallows = f"Mallows models, distance {options['distance']}, rank scale {scale}"
-    if isinstance(draws, TasteDraws):
-        rates = f"rates of visits Gamma with shape {draws.a.mean():.3g} and rate {draws.b.mean():.3g} (means)"
-        rows = [
-            ("model", f"{n_clusters} tastes, several for each user; {mallows}"),
-            ("priors", f"{rates}, alpha exponential on a grid, consensus rankings uniform"),
-        ]
-    else:
-        weights = f"cluster weights Dirichlet ({options['concentration']:g})"
-        rows = [
-            ("model", f"mixture of {n_clusters} {mallows}"),
-            ("priors", f"alpha exponential with rate {options['rate']:g}, {weights}, consensus rankings uniform"),
-            ("sampler", f"{options['sampler']}, started from {options['start']}"),
-        ]
-    thinned = f", one of every {plan.thin:,} sweeps" if plan.thin > 1 else ""
-    return [
-        *rows,
-        (
-            "chains",
-            f"{draws.n_chains}, each {plan.warmup:,} sweeps of warm-up and {draws.n_draws:,} draws{thinned}",
-        ),
-        ("ended", ENDED[draws.stopped]),
-        ("seed", f"{draws.seed}"),
-        ("fitted with", f"bmcd {draws.version}"),
-    ]
