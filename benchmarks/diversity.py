@@ -16,8 +16,8 @@ from pathlib import Path
 import numpy as np
 
 import bmcd
-from bmcd.models.hits import read_truth, was_clicked
 from bmcd.models.list_rules import groups_in_lists, read_rules
+from bmcd.models.top_k import read_truth, was_clicked
 
 K = 10
 SETTINGS = [

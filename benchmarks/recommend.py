@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 import bmcd
-from bmcd.models.bmcd_predictor import Predictor
+from bmcd.models.bmcd_predictor import PreparedDraws
 
 
 def seconds(call, *args, **options) -> float:
@@ -33,7 +33,7 @@ def measure(name: str, clicks: bmcd.Clicks, n_alone: int = 200, n_together: int 
     of_all = [seconds(model.recommend_for, [history], 10, max_draws=None) for history in histories[:n_alone]]
     together = seconds(model.recommend_for, histories, 10) / len(histories)
     known = seconds(model.recommend, 10, users=clicks.users[:n_together]) / len(histories)
-    active = (Predictor(model.draws_, None).memberships(clicks.matrix[:100]) > 0).sum(axis=2).mean()
+    active = (PreparedDraws(model.draws_, None).memberships(clicks.matrix[:100]) > 0).sum(axis=2).mean()
     print(f"\n{name}: {active:.1f} of 17 clusters matter for a user in a draw")
     median, most = np.quantile(alone, [0.5, 0.9]) * 1e3
     print(f"  one new person (from 20 draws, the default): median {median:.1f} ms, 90 % within {most:.1f} ms")

@@ -18,15 +18,14 @@ import bmcd
 from bmcd.inference.bmcd.initial import initial_state
 from bmcd.inference.bmcd.sampler import ExactSampler
 from bmcd.inference.diagnostics import table, verdict
+from bmcd.inference.draws import FitSpec
 from bmcd.inference.loop import Sampler, sweeps
+from bmcd.inference.mixture import ChainState, Priors, make_data
 from bmcd.inference.paper.sampler import PaperSampler
 from bmcd.inference.posterior import sample_posterior
-from bmcd.inference.priors import Priors
 from bmcd.inference.record import ChainRecord, Recording, draws_of
 from bmcd.inference.run import Plan, Run
-from bmcd.inference.schema import Problem
-from bmcd.inference.state import ChainState, make_data
-from bmcd.models.bmcd_predictor import Predictor
+from bmcd.models.bmcd_predictor import PreparedDraws
 
 
 def accuracy(probability: np.ndarray, truth: np.ndarray, k: int) -> float:
@@ -36,7 +35,7 @@ def accuracy(probability: np.ndarray, truth: np.ndarray, k: int) -> float:
 
 def compile_everything() -> None:
     clicks = bmcd.simulate(n_users=60, seed=0).clicks
-    Predictor(sample_posterior(clicks, 2, Run(draws=2, warmup=2, chains=2))).predict(clicks.matrix, 5)
+    PreparedDraws(sample_posterior(clicks, 2, Run(draws=2, warmup=2, chains=2))).predict(clicks.matrix, 5)
     sample_posterior(clicks, 2, Run(draws=2, warmup=2, chains=2), sampler="paper", count_k=(5,))
 
 
@@ -50,7 +49,7 @@ def simulation(seeds: int = 5) -> None:
         data = bmcd.simulate(seed=seed)
         began = time.perf_counter()
         draws = sample_posterior(data.clicks, 3, Run(draws=20, warmup=15, chains=2, seed=seed, progress=False))
-        predictor = Predictor(draws, max_draws=20)
+        predictor = PreparedDraws(draws, max_draws=20)
         found = {k: predictor.predict(data.clicks.matrix, k).probability for k in (5, 10)}
         seconds = time.perf_counter() - began
         row = [seconds]
@@ -125,7 +124,7 @@ def eshop(n_chains: int = 4) -> None:
             train, 17, Run(draws=60, warmup=100, chains=n_chains, seed=1, progress=False), rank_scale=scale
         )
         found = [
-            Predictor(draws.of_chain(chain), max_draws=20).predict(train.matrix, 10).probability
+            PreparedDraws(draws.of_chain(chain), max_draws=20).predict(train.matrix, 10).probability
             for chain in range(n_chains)
         ]
         seconds = time.perf_counter() - began
@@ -136,7 +135,7 @@ def eshop(n_chains: int = 4) -> None:
 
 
 def chains_in(
-    seconds: float, sampler: Sampler, starts: list[ChainState], problem: Problem, thin: int
+    seconds: float, sampler: Sampler, starts: list[ChainState], problem: FitSpec, thin: int
 ) -> list[ChainRecord]:
     """Chains of so many CPU seconds each, two at a time; a third is warm-up, the draws are those of the rest."""
 
@@ -167,7 +166,7 @@ def ess(chosen: tuple[str, ...] = ("simulation", "eshop"), n_chains: int = 4, of
     for name in chosen:
         clicks, n_clusters, budget = problems[name]
         data, seconds = make_data(clicks.matrix), budget * of_budget
-        problem = Problem(clicks.n_users, clicks.n_items, n_clusters, "", {})
+        problem = FitSpec(clicks.n_users, clicks.n_items, n_clusters, "", {})
         starts = [initial_state(clicks, n_clusters, seed=1, chain=chain) for chain in range(n_chains)]
         print(f"  {name}, {seconds:g} CPU s a chain         draws   all: R-hat ESS   single: R-hat ESS   mean (sd)")
         found: dict[str, list[tuple[float, float]]] = {"log joint": [], "slowest alpha": []}

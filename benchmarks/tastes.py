@@ -18,7 +18,7 @@ import numpy as np
 import bmcd
 from bmcd.inference.tastes.priors import TastePriors
 from bmcd.inference.tastes.sampler import TasteSampler
-from bmcd.inference.tastes.state import make_taste_data
+from bmcd.inference.tastes.start import make_taste_data
 
 
 def cpu_seconds(function: Callable[..., Any], *arguments: Any, **options: Any) -> tuple[float, Any]:

@@ -74,7 +74,7 @@ def within_distance(
     The frames are those of `ClusterChoice.boxplot` and `cluster_curves.boxplot_rows`: by n_clusters (index or
     column), with whislo, q1, med, q3, whishi.
 
-    >>> from bmcd.models.choose_clusters import boxplot_rows
+    >>> from bmcd.models.choose import boxplot_rows
     >>> figure = within_distance(boxplot_rows({2: np.arange(5.0), 3: np.arange(3.0)}))
     >>> [text.get_text() for text in figure.axes[0].get_xticklabels()]
     ['2', '3']

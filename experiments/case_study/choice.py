@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bmcd.models.choose_clusters import criteria_table, find_elbow, within_one_standard_error
+from bmcd.models.choose import criteria_table, find_elbow, within_one_standard_error
 from experiments.tasks import Result
 
 if TYPE_CHECKING:

@@ -42,7 +42,7 @@ def probabilities_of_all(results: DataSetResults) -> Iterator[Row]:
 def _scores(measured: Mapping[str, Any], ece: str) -> Row:
     rate = measured["hit_rate"][0]
     return {
-        ece: _with_interval(measured["ece"], 4),
+        ece: f"{measured['ece'][0]:.4f}",
         f"{ece} by chance": round(measured["ece_by_chance"], 4),
         "Brier": _with_interval(measured["brier"], 4),
         "Brier of the hit rate for all": round(rate * (1 - rate), 4),

@@ -11,8 +11,7 @@ from bmcd.clicks.ids import positions
 from bmcd.evaluation import Calibration
 from bmcd.evaluation.intervals import bootstrap, percentiles
 from bmcd.evaluation.metrics import PerUser
-from bmcd.models.hits import was_clicked
-from bmcd.models.top_k import clicked_mask
+from bmcd.models.top_k import clicked_mask, was_clicked
 from experiments.case_study.data import DataSet, prepare
 from experiments.tasks import Result
 

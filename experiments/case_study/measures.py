@@ -13,13 +13,12 @@ from bmcd.evaluation import Evaluation
 from bmcd.evaluation.metrics import popularity_order
 from bmcd.inference import diagnostics
 from bmcd.inference.bmcd.kmeans import kmeans_inertia
-from bmcd.inference.draws import Draws
+from bmcd.inference.draws import Draws, match_clusters
 from bmcd.inference.posterior import sample_posterior
 from bmcd.inference.run import Run
 from bmcd.inference.tastes.priors import TastePriors
-from bmcd.models.bmcd_predictor import Predictor
-from bmcd.models.choose_clusters import log_likelihood_by_draw, log_mean
-from bmcd.models.clusters import name_clusters
+from bmcd.models.bmcd_predictor import PreparedDraws
+from bmcd.models.choose import log_likelihood_by_draw, log_mean
 from experiments.case_study.data import DataSet, prepare
 from experiments.case_study.forecasts import measure_forecasts
 from experiments.lists import recommend
@@ -83,7 +82,7 @@ def fit_bmcd(
     groups: dict[int, list[Evaluation]] = {size: [] for size in _group_sizes(chains)}
     sums = {size: np.zeros((2, train.n_users, train.n_items)) for size in groups}
     for chain in range(chains):
-        predictor = Predictor(draws.of_chain(chain), predicting_draws)
+        predictor = PreparedDraws(draws.of_chain(chain), predicting_draws)
         predictions = predictor.predict(train.matrix, data_set.remove, 1)
         for size, total in sums.items():
             total += predictions.probability, predictions.tie_breaker
@@ -92,7 +91,7 @@ def fit_bmcd(
                 recommendations = recommend(train, probability, mean_rank, data_set.remove)
                 groups[size].append(_evaluate(recommendations, data_set))
                 total[:] = 0.0
-    names, evaluation = name_clusters(draws), groups[chains][0]
+    names, evaluation = match_clusters(draws), groups[chains][0]
     # The last group is that of all chains.
     forecasts = measure_forecasts(probability, recommendations, data_set)
     return {

@@ -26,7 +26,7 @@ DATA_SETS: dict[str, DataSet] = {
         DataSet("msweb", "msweb", most_clicked=200, at_least=6, remove=3, n_popular=40),
     )
 }
-# Around the best settings of coarser grids on these data (docs/baselines.md).
+# Around the best settings of coarser grids on these data.
 BASELINES: dict[str, Grid] = {
     "Popularity": (),
     "ItemKNN": ({"neighbours": [20, 50, 100, 200]},),

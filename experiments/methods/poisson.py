@@ -3,6 +3,7 @@
 # mypy: disable-error-code="no-untyped-def"
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
@@ -14,7 +15,7 @@ from scipy.special import digamma
 import bmcd.compiling  # noqa: F401  (must stand before the first kernel)
 from bmcd.baselines.base import Baseline, Matrix
 from bmcd.clicks.log import Clicks
-from bmcd.models.next_k import race_rows
+from bmcd.inference.arrivals import race_corrected
 from bmcd.models.top_k import check_k, clicked_mask
 from bmcd.utils import Floats, check_count, check_number
 
@@ -158,7 +159,7 @@ class PoissonFactorisation(Baseline):
         free = ~clicked_mask(people.matrix, np.arange(people.n_users))
         score = self.scores_for(people)
         probability = np.zeros_like(score)
-        race_rows(np.log(np.maximum(score, 1e-300)), free, k, probability, np.zeros_like(score))
+        race_rows(np.log(np.maximum(score, 1e-300)), free, k, probability)
         return probability
 
     def _width(self) -> int:
@@ -203,3 +204,33 @@ def updated(clicked: Matrix, own: Factors, other_means: Floats, other_geometric:
     rate = (activity_shape / own.activity_rate)[:, None] + other_means.sum(axis=0)
     activity_rate = ACTIVITY_SHAPE / ACTIVITY_MEAN + (shape / rate).sum(axis=1)
     return Factors(shape, rate, activity_rate)
+
+
+@numba.njit(cache=True, nogil=True)
+def race_rows(log_rates, free, k, probability):
+    """Write the probabilities of the free items of each row to be among the next k."""
+    n_rows, n_items = log_rates.shape
+    rates, out, numbers = np.empty(n_items), np.empty(n_items), np.empty(n_items, np.int64)
+    for row in range(n_rows):
+        n, largest = 0, -math.inf
+        for i in range(n_items):
+            if free[row, i]:
+                numbers[n] = i
+                n += 1
+                largest = max(largest, log_rates[row, i])
+        if n <= k:  # all that is left is among the next k
+            for j in range(n):
+                probability[row, numbers[j]] = 1.0
+            continue
+        total = 0.0
+        for j in range(n):
+            rates[j] = math.exp(log_rates[row, numbers[j]] - largest)
+            total += rates[j]
+        for j in range(n):
+            rates[j] /= total
+        if k == 1:
+            out[:n] = rates[:n]  # exact
+        else:
+            race_corrected(rates[:n], float(k), float(k), out[:n])
+        for j in range(n):
+            probability[row, numbers[j]] = min(max(out[j], 0.0), 1.0)

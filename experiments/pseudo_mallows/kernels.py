@@ -10,7 +10,7 @@ import numpy as np
 
 from bmcd.inference.bmcd.consensus import cost_matrix, invert, shuffle
 from bmcd.inference.bmcd.labels import group_by_label, update_labels
-from bmcd.inference.bmcd.tau import update_tau
+from bmcd.inference.bmcd.sampler import update_tau
 from bmcd.mallows.latent.scan import cluster_tables
 from bmcd.rng import STREAM_SIZE, open_stream, uniform, uniform_below
 

@@ -13,10 +13,9 @@ from bmcd.errors import InputError
 from bmcd.inference.diagnostics import Verdict
 from bmcd.inference.draws import Draws
 from bmcd.inference.run import Run
-from bmcd.models.answers import Options, Predictions
 from bmcd.models.base import ProbabilityModel
-from bmcd.models.bmcd_answers import MixtureAnswers
-from bmcd.models.bmcd_predictor import count_predictions
+from bmcd.models.bmcd_predictor import BMCDPredictor, count_predictions
+from bmcd.models.predictor import Options, Predictions
 from bmcd.models.top_k import check_k
 from experiments.pseudo_mallows.sampler import sample_pseudo
 
@@ -55,7 +54,7 @@ class PseudoMallows(ProbabilityModel):
     """
 
     draws_: Draws
-    _answers: MixtureAnswers
+    _answers: BMCDPredictor
     _number = "n_clusters"
 
     def __init__(
@@ -108,8 +107,8 @@ class PseudoMallows(ProbabilityModel):
         raise InputError("a PseudoMallows cannot be saved: it belongs to the experiments.")
 
 
-class PseudoAnswers(MixtureAnswers):
-    """Answers out of draws of (rho, tau) with alpha fixed."""
+class PseudoAnswers(BMCDPredictor):
+    """Predictor out of draws of (rho, tau) with alpha fixed."""
 
     def verdict(self) -> Verdict:
         """Return that the chains are not judged."""
@@ -118,12 +117,12 @@ class PseudoAnswers(MixtureAnswers):
 
 
 class CountedAnswers(PseudoAnswers):
-    """Answers out of the rankings that were drawn: how often an item is among the next k."""
+    """Predictor out of the rankings that were drawn: how often an item is among the next k."""
 
     def predictions(
         self, people: Clicks, rows: NDArray[np.int64] | None, k: int, options: Options
     ) -> Iterator[tuple[NDArray[np.int64], Predictions]]:
-        """Yield predictions in one block; see `Answers.predictions`."""
+        """Yield predictions in one block; see `Predictor.predictions`."""
         counted = self.draws.problem.options["count_k"]
         if rows is None:
             raise InputError("counts are of the users it was fitted to: for others leave out by_counts.")

@@ -9,13 +9,11 @@ import numpy as np
 from bmcd import Clicks
 from bmcd.errors import InputError
 from bmcd.inference.bmcd.initial import initial_state
-from bmcd.inference.draws import Draws
+from bmcd.inference.draws import Draws, FitSpec
 from bmcd.inference.loop import run_chains
-from bmcd.inference.priors import Priors
+from bmcd.inference.mixture import ChainState, Data, Priors, SweepInfo, make_data
 from bmcd.inference.record import RankCounts, Recording
 from bmcd.inference.run import Run
-from bmcd.inference.schema import Problem
-from bmcd.inference.state import ChainState, Data, SweepInfo, make_data
 from bmcd.mallows.latent.scan import shared_tables
 from bmcd.rng import stream_key
 from experiments.pseudo_mallows.kernels import pseudo_sweep
@@ -103,7 +101,7 @@ def sample_pseudo(
         return state
 
     recording = Recording(
-        Problem(clicks.n_users, clicks.n_items, n_clusters, clicks.fingerprint(), options),
+        FitSpec(clicks.n_users, clicks.n_items, n_clusters, clicks.fingerprint(), options),
         tally=RankCounts(clicks.per_user, clicks.n_items, tuple(count_k)) if count_k else None,
     )
     drawn: Draws = run_chains(

@@ -10,8 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from bmcd.inference.bmcd.initial import initial_state
-from bmcd.inference.priors import Priors
-from bmcd.inference.state import make_data
+from bmcd.inference.mixture import Priors, make_data
 from bmcd.mallows.latent.exact import log_likelihood
 from experiments.pseudo_mallows.sampler import PseudoSampler
 from experiments.pseudo_mallows.slow import Cost, Ranking, sequential_law, v_orders

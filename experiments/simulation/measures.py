@@ -56,7 +56,7 @@ def popularity(seed: int, n_users: int) -> Result:
 
 def fit_bmcd(seed: int, n_users: int, n_clusters: int, sampling: Sampling, keep_probabilities: bool) -> Result:
     """Measure BMCD with a given number of clusters, and the within-cluster distances that the paper chooses by."""
-    from bmcd.models.choose_clusters import boxplot_rows
+    from bmcd.models.choose import boxplot_rows
 
     simulation = bmcd.simulate(n_users, seed=seed)
     model = bmcd.BMCD(n_clusters).fit(simulation.clicks, **sampling, seed=seed, **IN_A_TASK)

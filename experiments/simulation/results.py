@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from bmcd.models.choose_clusters import end_of_fall
+from bmcd.models.choose import end_of_fall
 from experiments.simulation.plan import PSEUDO, TASTES, Size, TasteFit, task_name
 from experiments.tasks import Result
 

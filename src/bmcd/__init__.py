@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from bmcd.evaluation.evaluate import evaluate
     from bmcd.evaluation.rerank import rerank, trade_off
     from bmcd.evaluation.tune import tune
-    from bmcd.inference.priors import Priors
+    from bmcd.inference.mixture import Priors
     from bmcd.inference.tastes.priors import TastePriors
     from bmcd.inference.tastes.simulation import TasteSimulation, simulate_tastes
     from bmcd.models.bmcd import BMCD
-    from bmcd.models.choose_clusters import choose_n_clusters
+    from bmcd.models.choose import choose_n_clusters
     from bmcd.models.list_rules import ListRules
     from bmcd.models.persistence import load
     from bmcd.models.tastes import Tastes
@@ -72,13 +72,13 @@ _HOME = {
     "Clicks": "bmcd.clicks.log",
     "ClicksError": "bmcd.clicks.log",
     "ListRules": "bmcd.models.list_rules",
-    "Priors": "bmcd.inference.priors",
+    "Priors": "bmcd.inference.mixture",
     "Simulation": "bmcd.simulation",
     "TastePriors": "bmcd.inference.tastes.priors",
     "TasteSimulation": "bmcd.inference.tastes.simulation",
     "Tastes": "bmcd.models.tastes",
     "backtest": "bmcd.evaluation.backtest",
-    "choose_n_clusters": "bmcd.models.choose_clusters",
+    "choose_n_clusters": "bmcd.models.choose",
     "compare": "bmcd.evaluation.compare",
     "diversify": "bmcd.evaluation.diversify",
     "evaluate": "bmcd.evaluation.evaluate",

@@ -10,8 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from bmcd.clicks.log import Clicks
 from bmcd.errors import InputError
-from bmcd.mallows.checks import alpha_by_cluster
-from bmcd.mallows.distances import check_ranks
+from bmcd.mallows.distances import alpha_by_cluster, check_ranks
 from bmcd.mallows.latent.exact import log_likelihood, top_probabilities
 from bmcd.mallows.sampling import sample
 

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from tests.reference import blend as reference
 
 import bmcd
+from bmcd.baselines.counting import events_of
 from bmcd.blend import features
-from bmcd.blend.features import Asked, Csr, Near, Settings, Tables, near_of, rows_of
+from bmcd.blend.features import Asked, Csr, EventCounts, Near, Settings, Tables, count, near_of, rows_of
 
 SETTINGS = Settings(("Trending",), (1.0,), math.inf, math.inf, True, False, 1.0, 10, 0.1)
 # Features are sums of numbers in single precision, some of them small differences under a root.
@@ -47,7 +48,7 @@ def some_tables(rng, n, n_head):
     return Tables(
         rng.normal(size=(n, 2)).astype(np.float32), rng.uniform(0.01, 1, n).astype(np.float32), known, head, cell,
         np.bincount(cell[cell >= 0], minlength=3).astype(np.float32), rng.normal(size=(3, 2)).astype(np.float32),
-        *counts, None, -2.0, 2,
+        *counts, None, -2.0, 2, 10.0,
     )  # fmt: skip
 
 
@@ -246,3 +247,13 @@ def test_a_small_head_and_cells_give_the_same_lists(monkeypatch):
         other = few.recommend(k, horizon=horizon, users=log.users[:50])
         np.testing.assert_allclose(other["probability"], one["probability"], atol=2e-6)
         np.testing.assert_allclose(few.outside(horizon), whole.outside(horizon), atol=1e-5)
+
+
+def test_smoothing_grows_with_the_log(model):
+    """Weights are learnt with members of four fifths of the users; answers come from members of all."""
+    known, n_clicks = model.fitted_.settings, len(model.clicks_.sequence)
+    assert 0.6 * n_clicks < known.volume < 0.95 * n_clicks
+    assert model.fitted_.tables.smoothing == pytest.approx(10 * math.sqrt(n_clicks / known.volume))
+    events = EventCounts(events_of(model.clicks_))
+    assert count(events, known._replace(volume=float(n_clicks)), 0.0).smoothing == 10
+    assert count(events, known._replace(volume=0.0), 0.0).smoothing == 10

@@ -5,13 +5,12 @@ from dataclasses import replace
 import numpy as np
 
 import bmcd
+from bmcd.inference.arviz import mixture_tree
+from bmcd.inference.draws import match_clusters
 from bmcd.inference.posterior import sample_posterior
 from bmcd.inference.run import Run
 from bmcd.mallows import DISTANCES, log_likelihood, sample, sample_latent, top_probabilities
-from bmcd.models.answers import Options
-from bmcd.models.arviz_tree import mixture_tree
-from bmcd.models.bmcd_predictor import Predictor
-from bmcd.models.clusters import name_clusters
+from bmcd.models.bmcd_predictor import PreparedDraws
 from bmcd.testing import example_clicks
 
 
@@ -37,11 +36,11 @@ def main():
         run = Run(draws=5, warmup=5, chains=2, progress=False)
         for scale in ("linear", "sqrt"):
             draws = sample_posterior(clicks_, n_clusters, run, rank_scale=scale)
-            predictor = Predictor(draws)
+            predictor = PreparedDraws(draws)
             for k in (1, n // 2 + 1, n):
                 predictor.predict(clicks_.matrix, k)
                 predictor.by_cluster(clicks_.matrix[[1]], 0, k)
-            mixture_tree(draws, name_clusters(draws), clicks_, True, Options(None, None, False))
+            mixture_tree(draws, match_clusters(draws), clicks_, True, None)
         if 2 < n < 15:
             for name in DISTANCES:
                 for move in ("swap", "leap_and_shift"):

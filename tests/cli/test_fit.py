@@ -66,7 +66,7 @@ def test_a_choice_is_remembered_only_for_the_same_question(folder, tmp_path, mon
     def not_again(*arguments, **options):
         raise RuntimeError("asked again")
 
-    monkeypatch.setattr("bmcd.models.choose_clusters.choose_n_clusters", not_again)
+    monkeypatch.setattr("bmcd.models.choose.choose_n_clusters", not_again)
     assert str(_chosen_clusters(clicks, range(2, 3), kept, "linear", run)) == str(first)
     for other in ((clicks, range(2, 4), kept, "linear", run), (clicks, range(2, 3), kept, "log", run)):
         with pytest.raises(RuntimeError, match="asked again"):

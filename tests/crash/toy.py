@@ -11,13 +11,13 @@ import numpy as np
 
 from bmcd.inference import checkpoint as checkpoint_module
 from bmcd.inference import loop
+from bmcd.inference.draws import FitSpec
+from bmcd.inference.mixture import ChainState, SweepInfo
 from bmcd.inference.record import RankCounts, Recording
 from bmcd.inference.run import Run
-from bmcd.inference.schema import Problem
-from bmcd.inference.state import ChainState, SweepInfo
 
 N_USERS, N_ITEMS, N_CLUSTERS = 6, 5, 2
-PROBLEM = Problem(N_USERS, N_ITEMS, N_CLUSTERS, "a" * 64, {"distance": "footrule", "priors": {"rate": 0.1}})
+PROBLEM = FitSpec(N_USERS, N_ITEMS, N_CLUSTERS, "a" * 64, {"distance": "footrule", "priors": {"rate": 0.1}})
 PLAN = {"chains": 3, "draws": 20, "warmup": 12, "thin": 3, "seed": 7}
 
 

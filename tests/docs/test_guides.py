@@ -2,9 +2,13 @@
 
 import doctest
 import json
+import re
 from pathlib import Path
 
 import pytest
+from typer.main import get_command
+
+from bmcd.cli import app
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -16,16 +20,49 @@ def test_the_examples_of_a_guide_run(page, n, tmp_path, monkeypatch):
     assert result.attempted == n
 
 
+def commands_of(text):
+    """Return the name and the options of every `bmcd` command in the code of a page."""
+    code = re.sub(r" *\\\n *", " ", "\n".join(re.findall(r"^```.*?^```|`[^`\n]+`", text, re.MULTILINE | re.DOTALL)))
+    for line in re.findall(r"(?<![\w/.-])(?:/opt/bmcd/bin/)?bmcd ([a-z]+)((?: [^\n`&|#]*)?)", code):
+        yield line[0], set(re.findall(r"(?<= )--?[a-z][a-z-]*", line[1]))
+
+
+def test_every_command_and_option_of_the_pages_exists():
+    commands = get_command(app).commands
+    found = 0
+    for page in (*DOCS.rglob("*.md"), DOCS.parent / "README.md", DOCS.parent / "CONTRIBUTING.md"):
+        for name, options in commands_of(page.read_text()):
+            if name not in commands:
+                assert (name, options) == ("import", set()), f"{page.name}: there is no command bmcd {name}"
+                continue
+            known = {option for param in commands[name].params for option in (*param.opts, *param.secondary_opts)}
+            assert options <= known | {"--help"}, f"{page.name}: bmcd {name} has no {sorted(options - known)}"
+            found += len(options)
+    assert found > 100
+
+
+def test_the_memory_of_fits_is_that_of_the_benchmarks():
+    measured = (DOCS.parent / "benchmarks" / "README.md").read_text()
+    section = (DOCS / "production.md").read_text().split("## Memory\n")[1]
+    quoted = re.findall(r"\b[\d.]+ [MG]B\b", section)
+    assert len(quoted) == 3
+    assert not [figure for figure in quoted if figure not in measured]
+
+
 def test_the_price_of_diversity_is_what_was_measured():
-    """The table of docs/diversity.md has the numbers that benchmarks/diversity.py wrote."""
-    rows = json.loads((DOCS.parent / "benchmarks" / "diversity.json").read_text())["rows"]
+    """Every row of the table of docs/diversity.md has the numbers that benchmarks/diversity.py wrote."""
+    measured = json.loads((DOCS.parent / "benchmarks" / "diversity.json").read_text())
     text = (DOCS / "diversity.md").read_text()
-    for row in rows:
-        cells = (
+    lines = [
+        " | ".join((
             row["rules"], f"{row['groups']:.2f}", f"{100 * row['three_or_more']:.1f} %",
             f"{100 * row['hit_rate']:.2f} %",
             f"{100 * row['change']:.2f} ± {100 * row['standard_error']:.2f}", f"{100 * row['predicted']:.2f} %",
-        )  # fmt: skip
-        assert f"| {' | '.join(cells)} |" in text
-    three = next(row for row in rows if row["rules"] == "at_least_groups 3")
-    assert f"{-100 * three['change']:.2f} ± {100 * three['standard_error']:.2f} points" in text.replace("\n", " ")
+        ))
+        for row in measured["rows"]
+    ]  # fmt: skip
+    quoted = text[text.index("| rules |") :].split("\n\n")[0].splitlines()[2:]
+    assert len(quoted) >= 7
+    assert {line.strip("| ") for line in quoted} <= set(lines)
+    assert f"({measured['users']} users" in text
+    assert f"k = {measured['k']};" in text

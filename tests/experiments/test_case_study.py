@@ -12,6 +12,7 @@ from experiments.case_study import CaseStudy
 from experiments.case_study.data import own_data, prepare
 from experiments.case_study.plan import BLEND, DATA_SETS, MAIN, PSEUDO, QUICK, TASTES, Fit, quick_part
 from experiments.case_study.words import in_short
+from experiments.methods import class_named
 from experiments.pseudo_mallows import PseudoMallows
 from experiments.study import paper_numbers
 from experiments.tasks import StudyError
@@ -108,7 +109,7 @@ def test_a_baseline_is_what_evaluate_says(data_sets, name):
     results = data_sets["msweb"]
     _, train, test = prepare(results.plan.data)
     tuned = results.baselines[name]["tuning"]
-    model = getattr(bmcd.baselines, name)(**(tuned["best"] if tuned else {}))
+    model = class_named(name)(**(tuned["best"] if tuned else {}))
     evaluation = bmcd.evaluate(
         model.fit(train).recommend(results.plan.data.remove), train, test, k=results.plan.data.remove, n_popular=5
     )

@@ -2,7 +2,7 @@ import numpy as np
 import pandas as pd
 from experiments import figures
 
-from bmcd.models.choose_clusters import boxplot_rows
+from bmcd.models.choose import boxplot_rows
 
 
 def lines_labelled(ax, label):

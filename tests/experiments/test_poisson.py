@@ -11,7 +11,7 @@ from scipy.special import digamma, gammaln
 
 import bmcd
 from bmcd import Clicks
-from bmcd.models.next_k import race_integral
+from bmcd.inference.arrivals import race_integral
 from bmcd.testing import example_clicks
 
 

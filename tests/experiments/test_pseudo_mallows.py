@@ -27,7 +27,7 @@ import bmcd
 from bmcd.errors import ConvergenceWarning, InputError
 from bmcd.inference.bmcd.consensus import cost_matrix
 from bmcd.inference.bmcd.initial import initial_state
-from bmcd.inference.state import make_data
+from bmcd.inference.mixture import make_data
 from bmcd.rng import STREAM_SIZE, open_stream, stream_key, uniforms
 from bmcd.testing import check_recommender
 

@@ -4,8 +4,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from bmcd.inference import chain_progress as progress
-from bmcd.inference.chain_progress import open_candidate_progress, open_progress
+from bmcd.inference import loop as progress
+from bmcd.inference.loop import open_candidate_progress, open_progress
 
 
 def chains(*next_sweeps):

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bmcd.inference import chain_statistics
-from bmcd.inference.quantities import rhat
+from bmcd.inference.diagnostics import rhat
 
 
 @given(

@@ -8,11 +8,10 @@ import pytest
 
 from bmcd.clicks.log import Clicks
 from bmcd.errors import MissingPackageError
-from bmcd.inference.diagnostics import Verdict, quantities, rows, table, to_arviz, verdict
-from bmcd.inference.draws import Draws
-from bmcd.inference.probed import probed_pairs
+from bmcd.inference.arviz import to_arviz
+from bmcd.inference.diagnostics import Verdict, probed_pairs, quantities, rows, table, verdict
+from bmcd.inference.draws import Draws, FitSpec
 from bmcd.inference.run import Plan
-from bmcd.inference.schema import Problem
 
 pytestmark = pytest.mark.chance(1e-4)
 
@@ -42,7 +41,7 @@ def make(log_joint, seed, n_clusters=2, probe=0, **changes):
         "n_tallied": np.zeros(n_chains, int),
         **changes,
     }
-    problem = Problem(30, N_ITEMS, n_clusters, "ab" * 32)
+    problem = FitSpec(30, N_ITEMS, n_clusters, "ab" * 32)
     return Draws(**arrays, problem=problem, plan=Plan(n_chains, n_draws, 7), seed=3, version="1.2")
 
 

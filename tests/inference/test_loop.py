@@ -16,20 +16,17 @@ import pytest
 from bmcd.clicks.log import Clicks
 from bmcd.container import read, write
 from bmcd.errors import StoreError, StoreWarning, TimeBudgetError
-from bmcd.inference import chain_progress as progress_module
 from bmcd.inference import checkpoint as checkpoint_module
 from bmcd.inference import loop
+from bmcd.inference import loop as progress_module
 from bmcd.inference.bmcd.initial import initial_state
 from bmcd.inference.bmcd.sampler import ExactSampler
-from bmcd.inference.chain_progress import describe
-from bmcd.inference.draws import MIXTURE
-from bmcd.inference.loop import sweeps
+from bmcd.inference.draws import MIXTURE, FitSpec
+from bmcd.inference.loop import describe, sweeps
+from bmcd.inference.mixture import Priors, SweepInfo, make_data
 from bmcd.inference.paper.sampler import PaperSampler
-from bmcd.inference.priors import Priors
 from bmcd.inference.record import ChainRecord, RankCounts, Recording
 from bmcd.inference.run import Plan, Run
-from bmcd.inference.schema import Problem
-from bmcd.inference.state import SweepInfo, make_data
 
 SCRIPT = Path(__file__).parents[1] / "crash" / "toy.py"
 _spec = importlib.util.spec_from_file_location("toy", SCRIPT)
@@ -125,7 +122,7 @@ def test_a_resumed_run_ends_as_one_that_was_never_stopped(whole, tmp_path, at_sw
     if n_threads == 1:  # with two, how far the other one is then is not known
         assert (draws is None) == (at_sweep < 14)
     if draws is None:
-        assert f"the checkpoint {path} has it all" in said
+        assert f"the checkpoint {path} has all results" in said
         assert "before the first draw of every chain" in said
     else:
         assert draws.stopped == "interrupted" or at_sweep == 71
@@ -245,7 +242,7 @@ def test_more_warm_up_than_time(tmp_path, checkpoint, whole):
     if path is None:
         assert "Give max_time more" in text
     else:
-        assert f"the checkpoint {path} has it all" in text
+        assert f"the checkpoint {path} has all results" in text
         assert toy.same(whole, toy.run(checkpoint=path))
 
 
@@ -446,12 +443,12 @@ def test_a_disk_that_fills_up_costs_no_draw(whole, tmp_path, monkeypatch):
         write(path, *rest, **named)
 
     monkeypatch.setattr(checkpoint_module, "write_checkpoint", full)
-    with pytest.warns(StoreWarning, match="No space left on device. The run goes on without"):
+    with pytest.warns(StoreWarning, match="No space left on device. The run continues without it"):
         draws = toy.run(checkpoint=tmp_path / "run.ckpt", checkpoint_every=0)
     assert toy.same(whole, draws)
     with pytest.warns(StoreWarning), pytest.raises(TimeBudgetError) as caught:
         toy.run(toy.Toy(pause=0.02), checkpoint=tmp_path / "run.ckpt", max_time=0.1, n_threads=1)
-    assert "has it all" not in str(caught.value)
+    assert "has all results" not in str(caught.value)
     monkeypatch.undo()
     assert toy.same(whole, toy.run(checkpoint=tmp_path / "run.ckpt"))
 
@@ -502,7 +499,7 @@ def test_the_samplers_themselves_resume_and_share_threads(tmp_path, name, thin, 
     clicks = np.random.default_rng(rotating_seed).random((15, 6)) < 0.4
     clicks[0, 0] = True
     data = make_data(clicks)
-    problem = Problem(15, 6, 2, "c" * 64, {"sampler": name})
+    problem = FitSpec(15, 6, 2, "c" * 64, {"sampler": name})
 
     def run(stop=None, **changes):
         """Every sweep is a call of its own if ``stop`` is given, and Ctrl-C comes in that sweep."""

@@ -8,12 +8,12 @@ import pytest
 import bmcd
 from bmcd.errors import InputError, StoreError
 from bmcd.inference.diagnostics import verdict
-from bmcd.inference.paper import log_z_table
+from bmcd.inference.mixture import Priors
+from bmcd.inference.paper import log_z
 from bmcd.inference.posterior import sample_posterior
-from bmcd.inference.priors import Priors
 from bmcd.inference.run import Run
 from bmcd.mallows import estimation
-from bmcd.models.bmcd_predictor import Predictor
+from bmcd.models.bmcd_predictor import PreparedDraws
 
 SHORT = {"draws": 4, "warmup": 3, "chains": 2, "seed": 3, "progress": False}
 KEPT = ("alpha", "tau", "rho", "label_counts", "log_joint", "within_distance", "probe")
@@ -65,16 +65,16 @@ def test_the_truth_is_found_on_the_papers_simulation():
         best = np.argsort(-probability, axis=1, kind="stable")[:, :5]
         return np.take_along_axis(truth, best, axis=1).mean()
 
-    found = Predictor(draws).predict(simulation.clicks.matrix, 5).probability
+    found = PreparedDraws(draws).predict(simulation.clicks.matrix, 5).probability
     assert accuracy(found) > accuracy(simulation.true_probabilities(5)) - 0.01
     assert np.abs(np.sort(draws.alpha.mean(axis=(0, 1))) - 3.0).max() < 0.6
 
 
 def test_estimates_of_log_z_are_owned_up_to(monkeypatch):
     """Spearman on 21 items: log Z is estimated, and draws and verdict say how well; on 20 it is not."""
-    monkeypatch.setattr(log_z_table, "KNOTS", 8)
+    monkeypatch.setattr(log_z, "KNOTS", 8)
     monkeypatch.setattr(estimation, "BUDGET", 1_000_000)
-    log_z_table.make_table.cache_clear()
+    log_z.make_table.cache_clear()
     clicks = bmcd.simulate(n_users=30, n_items=21, consensuses=2, mean_clicks=3, seed=1).clicks
     draws = sample_posterior(clicks, 2, Run(**SHORT | {"thin": 10}), distance="spearman", sampler="paper")
     found = re.search(
@@ -83,7 +83,7 @@ def test_estimates_of_log_z_are_owned_up_to(monkeypatch):
     assert 0 < float(found[1]) < 0.2
     assert 0 < float(found[2]) < 1
     assert verdict(draws).text.endswith(draws.caveat)
-    log_z_table.make_table.cache_clear()
+    log_z.make_table.cache_clear()
     assert sample_posterior(clicks, 2, Run(**SHORT), distance="kendall", sampler="paper").caveat == ""
 
 

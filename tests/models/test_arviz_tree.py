@@ -7,7 +7,7 @@ import pytest
 from scipy.special import logsumexp
 
 import bmcd
-from bmcd.inference.bmcd.marginals import replicated_counts
+from bmcd.inference.bmcd.next_items import replicated_counts
 from bmcd.mallows.latent.scan import shared_tables
 from bmcd.rng import stream_key
 

@@ -7,8 +7,8 @@ import bmcd
 from bmcd.errors import InputError
 from bmcd.inference.run import Run
 from bmcd.inference.tastes.priors import TastePriors
-from bmcd.models import choose_tastes as module
-from bmcd.models.choose_tastes import Scores, choose_tastes, hold_out_clicks
+from bmcd.models import choose as module
+from bmcd.models.choose import Scores, choose_tastes, hold_out_clicks
 
 RUN = Run(chains=2, progress=False)
 

@@ -87,7 +87,7 @@ def test_cutoff_for_is_the_smallest_that_will_do(pairs, wanted, min_kept):
 
 
 def users_who_differ(rng, n_users=250, n=8):
-    """Return probabilities, hits and users: hits hang together within a user, and promises are too high."""
+    """Return probabilities, hits and users: hits of a user are correlated, and the probabilities are too high."""
     user = np.repeat(np.arange(n_users), n)
     p = rng.beta(2, 3, n_users * n)
     mood = np.repeat(rng.normal(0, 0.8, n_users), n)
@@ -97,8 +97,8 @@ def users_who_differ(rng, n_users=250, n=8):
 
 @pytest.mark.slow
 @pytest.mark.chance(1e-4)
-def test_a_promised_hit_rate_is_kept(rotating_seed, deep, times):
-    """The promise at 90 % is broken in at most 10 % of the cases; 4 standard errors, 1 false alarm in 16,000."""
+def test_the_hit_rate_is_reached_with_the_stated_confidence(rotating_seed, deep, times):
+    """It is missed in at most 10 % of the cases at 90 %; 4 standard errors, 1 false alarm in 16,000."""
     rng = np.random.default_rng(rotating_seed)
     p, hit, _ = users_who_differ(rng, n_users=40_000 * times)  # what is true
     n, broken, found = times * (1000 if deep else 100), 0, 0
@@ -116,7 +116,7 @@ def test_a_promised_hit_rate_is_kept(rotating_seed, deep, times):
 
 @pytest.mark.slow
 @pytest.mark.chance(1e-3)
-def test_a_promise_keeps_less_than_a_guess_and_more_with_more_users(rotating_seed):
+def test_confidence_keeps_less_than_a_guess_and_more_with_more_users(rotating_seed):
     """The cut-off of all is below that of a fifth of them by 0.036, with a standard deviation of 0.024 (174 seeds).
 
     So 0.1 above it would be more than five standard deviations.
@@ -130,7 +130,7 @@ def test_a_promise_keeps_less_than_a_guess_and_more_with_more_users(rotating_see
 
 
 @pytest.mark.chance(1e-3)
-def test_what_can_be_promised_is_promised(rotating_seed):
+def test_the_hit_rate_that_the_error_reports_is_reached(rotating_seed):
     """The error names a hit rate: asked for a little less there is a cut-off, for a little more there is none."""
     p, hit, user = users_who_differ(np.random.default_rng(rotating_seed))
     with pytest.raises(ValueError, match="to be sure") as refused:
@@ -142,13 +142,13 @@ def test_what_can_be_promised_is_promised(rotating_seed):
         sure_cutoff_for(p, hit, user, sure + 0.02)
 
 
-def test_no_promise_is_made_that_cannot_be_kept():
+def test_a_hit_rate_out_of_reach_is_an_error():
     p, hit, user = users_who_differ(np.random.default_rng(1))
     with pytest.raises(
         ValueError, match=r"no cut-off has a hit rate of 0.99 with 95% confidence: the best is 0\.\d+"
     ):
         sure_cutoff_for(p, hit, user, 0.99)
-    with pytest.raises(ValueError, match="which a promise needs: there are 40 of 5 users"):
+    with pytest.raises(ValueError, match="which confidence needs: there are 40 of 5 users"):
         sure_cutoff_for(p[:40], hit[:40], user[:40], 0.5)
     with pytest.raises(ValueError, match="confidence must be between 0 and 1"):
         sure_cutoff_for(p, hit, user, 0.5, confidence=95)

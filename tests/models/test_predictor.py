@@ -17,12 +17,12 @@ from bmcd.inference.bmcd.next_items import (
     log_scores,
     score_tables,
 )
+from bmcd.inference.mixture import make_data
 from bmcd.inference.posterior import sample_posterior
 from bmcd.inference.run import Run
-from bmcd.inference.state import make_data
 from bmcd.mallows import log_likelihood, top_probabilities
 from bmcd.mallows.latent.scan import shared_tables
-from bmcd.models.bmcd_predictor import FEW, Predictor, standard_error
+from bmcd.models.bmcd_predictor import FEW, PreparedDraws, standard_error
 
 SHORT = Run(draws=6, warmup=3, chains=2, seed=3, progress=False)
 
@@ -50,21 +50,21 @@ def test_probabilities_are_the_average_over_draws(clicks, scale, monkeypatch):
             top = top_probabilities(clicks, rho, alpha, k, rank_scale=scale)
             expected += np.einsum("jic,jc->ji", top, weight) / (2 * draws.n_draws)
             mean_rank += weight @ rho / (2 * draws.n_draws)
-    found = Predictor(draws).predict(clicks.matrix, k)
+    found = PreparedDraws(draws).predict(clicks.matrix, k)
     # Leaving clusters out changes no more than their share, and a user's probabilities still sum to k.
     np.testing.assert_allclose(found.probability, expected, atol=LEFT_OUT)
     np.testing.assert_allclose(found.probability.sum(axis=1), k, atol=REST)
     monkeypatch.setattr("bmcd.models.bmcd_predictor.LEFT_OUT", 0.0)
-    found = Predictor(draws).predict(clicks.matrix, k)
+    found = PreparedDraws(draws).predict(clicks.matrix, k)
     np.testing.assert_allclose(found.probability, expected, atol=REST)
     np.testing.assert_allclose(found.tie_breaker, mean_rank, atol=1e-11)
 
 
 def test_nothing_but_the_clicks_of_a_user_matters(clicks, draws):
     """Neither threads, nor the other users of a block, nor kept tables change a digit."""
-    predictor = Predictor(draws)
+    predictor = PreparedDraws(draws)
     whole = predictor.predict(clicks.matrix, 5, n_threads=1)
-    for other in (predictor.predict(clicks.matrix, 5, n_threads=2), Predictor(draws).predict(clicks.matrix, 5)):
+    for other in (predictor.predict(clicks.matrix, 5, n_threads=2), PreparedDraws(draws).predict(clicks.matrix, 5)):
         assert all(a.tobytes() == b.tobytes() for a, b in zip(whole, other, strict=True))
     assert clicks.n_users > FEW
     for user in (0, 17, 59):
@@ -73,16 +73,16 @@ def test_nothing_but_the_clicks_of_a_user_matters(clicks, draws):
 
 
 def test_tables_that_do_not_fit_are_made_when_needed(clicks, draws, monkeypatch):
-    expected = Predictor(draws).predict(clicks.matrix[:3], 4)
+    expected = PreparedDraws(draws).predict(clicks.matrix[:3], 4)
     monkeypatch.setattr("bmcd.models.bmcd_predictor.KEPT_BYTES", 30_000)
-    predictor = Predictor(draws)
+    predictor = PreparedDraws(draws)
     found = predictor.predict(clicks.matrix[:3], 4)
     assert 0 < len(predictor._tables().beta) < predictor.n_draws
     assert found.probability.tobytes() == expected.probability.tobytes()
 
 
 def test_clusters_and_contributions(clicks, draws):
-    predictor = Predictor(draws)
+    predictor = PreparedDraws(draws)
     member = predictor.memberships(clicks.matrix[:5])
     np.testing.assert_allclose(member.sum(axis=2), 1.0)
     whole = predictor.predict(clicks.matrix[[4]], 3)
@@ -93,16 +93,16 @@ def test_clusters_and_contributions(clicks, draws):
 
 
 def test_draws_are_taken_evenly_and_equally_of_all_chains(draws):
-    predictor = Predictor(draws, max_draws=4)
+    predictor = PreparedDraws(draws, max_draws=4)
     assert predictor.chosen.tolist() == [0, 5]
     np.testing.assert_array_equal(predictor.alpha[2:], draws.alpha[1, [0, 5]])
-    assert Predictor(draws, max_draws=1).n_draws == 2  # one of each chain
-    assert Predictor(draws, max_draws=None).n_draws == 12
-    assert Predictor(draws).n_draws == 12  # fewer than are enough
+    assert PreparedDraws(draws, max_draws=1).n_draws == 2  # one of each chain
+    assert PreparedDraws(draws, max_draws=None).n_draws == 12
+    assert PreparedDraws(draws).n_draws == 12  # fewer than are enough
     with pytest.raises(ValueError, match="at least 1"):
-        Predictor(draws, max_draws=0)
+        PreparedDraws(draws, max_draws=0)
     with pytest.raises(ValueError, match="whole number, 'auto', or None"):
-        Predictor(draws, max_draws="some")
+        PreparedDraws(draws, max_draws="some")
 
 
 @pytest.mark.parametrize(("model", "n_draws"), [(bmcd.BMCD(2), 20), (bmcd.Tastes(3), 40)])
@@ -135,17 +135,17 @@ def test_standard_error_agrees_with_arviz():
 
 def test_wrong_questions_to_the_draws_are_refused(clicks, draws):
     with pytest.raises(ValueError, match="12 items, but the clicks are on 3"):
-        Predictor(draws).predict(bmcd.Clicks.from_matrix(np.eye(3)).matrix, 2)
+        PreparedDraws(draws).predict(bmcd.Clicks.from_matrix(np.eye(3)).matrix, 2)
     counted = sample_posterior(clicks, 2, SHORT, distance="kendall", sampler="paper", count_k=(2,))
     assert counted.tally.shape == (2, 1, 60, 12)
     with pytest.raises(ValueError, match="count_k"):
-        Predictor(counted)
+        PreparedDraws(counted)
 
 
 def test_memberships_alone_are_those_that_predictions_use():
     clicks = bmcd.simulate(60, 12, alpha=2.0, consensuses=3, seed=2).clicks
     model = bmcd.BMCD(3).fit(clicks, draws=8, warmup=5, chains=2, progress=False)
-    predictor = Predictor(model.draws_, None)
+    predictor = PreparedDraws(model.draws_, None)
     users, data = np.arange(clicks.n_users), predictor._data(clicks.matrix)
     predictor.predict(clicks.matrix, 1)  # makes the scores
     probability, mean_rank = np.zeros((2, users.size, 12))

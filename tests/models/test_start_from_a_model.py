@@ -5,7 +5,8 @@ import pytest
 
 import bmcd
 from bmcd.errors import InputError, StoreError
-from bmcd.inference.bmcd.previous import match_items, mixture_after
+from bmcd.inference.bmcd.initial import mixture_after
+from bmcd.inference.draws import match_items
 
 UP = np.arange(1, 16)
 RUN = {"draws": 5, "chains": 2, "seed": 1, "progress": False}

@@ -4,11 +4,10 @@ import numpy as np
 import pytest
 
 import bmcd
+from bmcd.inference.arrivals import ROUNDS, race_corrected, race_integral
 from bmcd.inference.run import Run
 from bmcd.inference.tastes.draws import sample_tastes
-from bmcd.inference.tastes.fold_in import ROUNDS
-from bmcd.models.next_k import race_corrected, race_integral
-from bmcd.models.taste_predictor import TastePredictor
+from bmcd.models.taste_predictor import PreparedTasteDraws
 
 
 @pytest.fixture(scope="module")
@@ -22,7 +21,7 @@ def draws(clicks):
 
 
 def slow_rates(items, q, a, b):
-    """The rates of all items by the formulas of fold_in.py, one line each."""
+    """The rates of all items by the formulas of arrivals.py, one line each."""
     shares = q[items] / q[items].sum(axis=1, keepdims=True)
     for _ in range(ROUNDS):
         for j, item in enumerate(items):
@@ -62,7 +61,7 @@ def integral(rates, k):
 
 @pytest.mark.parametrize("k", [1, 4])
 def test_the_kernel_is_the_definition(draws, clicks, k):
-    predictor = TastePredictor(draws, None)
+    predictor = PreparedTasteDraws(draws, None)
     ((rows, predicted),) = predictor.blocks(clicks.matrix, k)
     assert rows.tolist() == list(range(40))
     for user in (0, 7, 21):
@@ -78,7 +77,7 @@ def test_they_are_near_the_exact_race(draws, clicks, k, error):
 
     For k = 4 of some ten items 0.005 is about what the worst hundredth of races has, see race.py.
     """
-    ((_, predicted),) = TastePredictor(draws, None).blocks(clicks.matrix, k)
+    ((_, predicted),) = PreparedTasteDraws(draws, None).blocks(clicks.matrix, k)
     for user in range(20):
         exact = slow_probabilities(draws, clicks.matrix[[user]].indices, k, integral)
         assert np.abs(predicted.probability[user] - exact).max() < error
@@ -88,7 +87,7 @@ def test_nobody_is_like_the_prior(draws, clicks):
     """Without clicks a user visits all tastes alike: the law is the mean of the tastes."""
     empty = clicks.matrix[[0]] * 0
     empty.eliminate_zeros()
-    ((_, predicted),) = TastePredictor(draws, 1).blocks(empty, 1)
+    ((_, predicted),) = PreparedTasteDraws(draws, 1).blocks(empty, 1)
     laws = [draws.first_items(chain, draws.n_draws - 1).mean(axis=1) for chain in range(2)]
     np.testing.assert_allclose(predicted.probability[0], np.mean(laws, axis=0), atol=1e-5)
 
@@ -96,7 +95,7 @@ def test_nobody_is_like_the_prior(draws, clicks):
 def test_blocks_and_threads_change_nothing(draws, clicks, monkeypatch):
     import bmcd.models.taste_predictor as module
 
-    predictor = TastePredictor(draws, None)
+    predictor = PreparedTasteDraws(draws, None)
     ((_, together),) = predictor.blocks(clicks.matrix, 3, n_threads=1)
     monkeypatch.setattr(module, "BLOCK", 7)
     monkeypatch.setattr(module, "PIECE", 2)
@@ -106,10 +105,10 @@ def test_blocks_and_threads_change_nothing(draws, clicks, monkeypatch):
 
 
 def test_the_standard_error_is_that_between_chains(draws, clicks):
-    ((_, both),) = TastePredictor(draws, None).blocks(clicks.matrix, 3)
+    ((_, both),) = PreparedTasteDraws(draws, None).blocks(clicks.matrix, 3)
     alone = []
     for chain in range(2):
-        ((_, predicted),) = TastePredictor(draws.of_chain(chain), None).blocks(clicks.matrix, 3)
+        ((_, predicted),) = PreparedTasteDraws(draws.of_chain(chain), None).blocks(clicks.matrix, 3)
         alone.append(predicted.probability)
     # The time of the race is found to a part in 10^7, from another start here and there.
     np.testing.assert_allclose(both.probability, np.mean(alone, axis=0), atol=1e-7)

@@ -90,7 +90,7 @@ def features(tables, everything, running, near, extra, repeats):
     models say, [item, feature].
     """
     n = len(tables.share)
-    share = tables.share.astype(float)
+    share, mu = tables.share.astype(float), tables.smoothing
     names = ("follows", "follows_recent", "two_steps", "later", "goes_with", "ease")
     one, several, walk, later, together, ease = (dense_of(getattr(tables, name), n) for name in names)
     x = np.zeros((n, 17))
@@ -100,20 +100,20 @@ def features(tables, everything, running, near, extra, repeats):
         after, long_after, beside = np.zeros(n), np.zeros(n), np.zeros(n)
         total_after, total_long_after, total_beside = 0.0, 0.0, 0.0
         for place, a in enumerate(session):
-            for_after = 0.7**place / (tables.follows_recent.total[a] + 10.0)
-            for_long_after = 0.7**place / (tables.later.total[a] + 10.0)
-            for_beside = 0.7**place / (tables.goes_with.total[a] + 10.0)
+            for_after = 0.7**place / (tables.follows_recent.total[a] + mu)
+            for_long_after = 0.7**place / (tables.later.total[a] + mu)
+            for_beside = 0.7**place / (tables.goes_with.total[a] + mu)
             after, beside = after + for_after * several[a], beside + for_beside * together[a]
             long_after, total_long_after = long_after + for_long_after * later[a], total_long_after + for_long_after
             total_after, total_beside = total_after + for_after, total_beside + for_beside
             x[:, 12] += ease[a]
-        x[:, 0] = np.log1p(one[last] / 10.0 / share)
+        x[:, 0] = np.log1p(one[last] / mu / share)
         x[:, 1] = x[:, 0] ** 2 / 5
-        x[:, 2], x[:, 3] = np.log1p(after / (10.0 * total_after) / share), np.log1p(after / 1e-3)
+        x[:, 2], x[:, 3] = np.log1p(after / (mu * total_after) / share), np.log1p(after / 1e-3)
         x[:, 4] = np.log1p(walk[last] / (1 - min(tables.two_steps.total[last], 0.9)) / share)
         x[:, 5] = np.log1p(walk[last] / 1e-3)
-        x[:, 6] = np.log1p(long_after / (10.0 * total_long_after) / share)
-        x[:, 7], x[:, 9] = np.log1p(beside / (10.0 * total_beside) / share), np.log1p(beside / 1e-3)
+        x[:, 6] = np.log1p(long_after / (mu * total_long_after) / share)
+        x[:, 7], x[:, 9] = np.log1p(beside / (mu * total_beside) / share), np.log1p(beside / 1e-3)
         x[:, 8] = x[:, 7] ** 2 / 5
     x[:, 10], x[:, 11] = np.log1p(near / 1e-2), np.sqrt(near)
     for place, a in enumerate(recent):

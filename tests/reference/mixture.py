@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from tests.reference.mallows import enumerate_rankings, slow_distance
 
-from bmcd.inference.priors import Priors
+from bmcd.inference.mixture import Priors
 from bmcd.mallows.rank_scale import scale_values
 
 NODES = 80  # of the quadrature over alpha

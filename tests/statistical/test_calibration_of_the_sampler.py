@@ -4,10 +4,8 @@ import numpy as np
 import pytest
 from scipy import sparse, stats
 
-from bmcd.inference.bmcd.sampler import ExactSampler
-from bmcd.inference.bmcd.sweep import Effort
-from bmcd.inference.priors import Priors
-from bmcd.inference.state import ChainState, make_data
+from bmcd.inference.bmcd.sampler import Effort, ExactSampler
+from bmcd.inference.mixture import ChainState, Priors, make_data
 from bmcd.mallows import distance, sample
 from bmcd.mallows.latent.scan import cluster_tables, shared_tables
 from bmcd.mallows.latent.users import log_likelihoods

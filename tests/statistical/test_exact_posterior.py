@@ -5,10 +5,8 @@ import pytest
 from scipy import sparse
 from tests.reference.mixture import exact_posterior
 
-from bmcd.inference.bmcd.sampler import ExactSampler
-from bmcd.inference.bmcd.sweep import Effort
-from bmcd.inference.priors import Priors
-from bmcd.inference.state import ChainState, make_data
+from bmcd.inference.bmcd.sampler import Effort, ExactSampler
+from bmcd.inference.mixture import ChainState, Priors, make_data
 
 PROBLEMS = {
     "two unequal clusters": (

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from scipy import integrate, special
 
-from bmcd.inference.bmcd.sweep import Effort, exact_sweep
-from bmcd.inference.state import ChainState, Data
+from bmcd.inference.bmcd.sampler import Effort, exact_sweep
+from bmcd.inference.mixture import ChainState, Data
 from bmcd.mallows import expected_distance
 from bmcd.mallows.latent.scan import shared_tables
 from bmcd.mallows.rank_scale import scale_values

@@ -90,7 +90,7 @@ def test_a_temporary_folder_where_nothing_else_can_be_written(folder):
 @pytest.mark.root
 def test_a_room_that_nothing_else_has_prepared(folder):
     """Whatever is imported first: rates and races are used by commands that need no sampler."""
-    code = "import bmcd.models.next_k\nprint(json.dumps(os.environ['NUMBA_CACHE_DIR']))"
+    code = "import bmcd.inference.arrivals\nprint(json.dumps(os.environ['NUMBA_CACHE_DIR']))"
     assert answer(as_nobody(folder, code=code)) == str(folder / f"bmcd-kernels-{NOBODY}")
 
 

@@ -21,9 +21,10 @@ from bmcd.clicks.item_table import Filter
 from bmcd.clicks.log import Clicks
 from bmcd.clicks.times import read_duration
 from bmcd.errors import InputError, Message, Option
-from bmcd.models.answers import MaxDraws, Options
+from bmcd.inference.draws import MaxDraws
 from bmcd.models.base import ProbabilityModel
 from bmcd.models.list_rules import Rules
+from bmcd.models.predictor import Options
 from bmcd.models.top_k import Frame, Lists, check_horizon, check_k
 from bmcd.utils import Floats
 

@@ -31,7 +31,7 @@ from bmcd.baselines.counting import (
     two_steps,
 )
 from bmcd.baselines.session_knn import SessionKNN, session_scores
-from bmcd.models.next_k import log1p_of
+from bmcd.inference.arrivals import log1p_of
 from bmcd.utils import Floats, thread_count
 
 Ints = NDArray[np.int64]
@@ -48,7 +48,7 @@ NEAR, MEMORY = 5, 70.0
 HEAD, ALL = 150, 1000
 # Followers and partners kept of each item (up to ALL items: all of them), and first steps of a walk.
 KEPT, FIRST_STEPS = 100, 50
-# Clicks by which shares are drawn towards popularity.
+# Clicks by which shares are drawn towards popularity, in a log as large as those that weights are learnt with.
 SMOOTHING = 10.0
 # Levels below which a share counts as next to nothing.
 LEVEL = 1e-3
@@ -103,6 +103,10 @@ class Settings(NamedTuple):
     recent: float
     """Without a clock: the half-life of recent popularity, as a share of the clicks."""
     head: int = HEAD
+    volume: float = 0.0
+    """Clicks that members had where the weights were learnt; 0: unknown. With more clicks, smoothing and
+    regularisation grow by the square root: otherwise features would be larger than those the weights were learnt
+    for, but hits are not."""
 
 
 class Csr(NamedTuple):
@@ -133,6 +137,7 @@ class Tables(NamedTuple):
     sessions: Any  # of SessionKNN, or None
     outside: float  # log share of recent clicks on items that were new
     n_plain: int  # dense features that are not squares
+    smoothing: float  # clicks by which shares are drawn towards popularity
 
     @property
     def n_items(self) -> int:
@@ -186,6 +191,11 @@ class EventCounts:
     def seen(self) -> NDArray[np.bool_]:
         """Return which items were clicked."""
         return np.bincount(self.events.item, minlength=self.n_items) > 0
+
+    def volume(self, settings: Settings) -> float:
+        """Return the number of clicks that popularity is counted in."""
+        recent = self.events.within(longest_memory(settings)) if settings.half_lives else self.events
+        return float(len(recent.item))
 
     def popularity(self, settings: Settings) -> tuple[list[Floats], list[float]]:
         """Return the counts of each popularity, and how many clicks are typical of each."""
@@ -283,23 +293,25 @@ def count(source: Any, settings: Settings, outside_share: float, asked_of: Ints 
         head, n_plain = np.sort(asked_of).astype(np.int32), 0
     cell, n_cell, cells = _cells(popularity, known, head, n_plain)
     on, none = settings.members, _empty(n)
+    growth = math.sqrt(source.volume(settings) / settings.volume) if settings.volume else 1.0
+    smoothing = SMOOTHING * growth
     follows = follows_recent = walk = later = goes_with = ease = none
     if "Transitions" in on:
         one, total = source.following(settings, 1)
         follows = _csr(one, total)
         follows_recent = _csr(*source.following(settings, NEAR))
-        walk = _walk_of(one, total, n)
+        walk = _walk_of(one, total, n, smoothing)
         later = _csr(*source.following(settings, FAR, fading=False))
     if "RecentCooccurrence" in on:
         goes_with = _csr(*source.together(settings))
     if "EASE" in on:
         top, gram = source.gram(settings)
-        ease = ease_of(top, gram, settings.regularization, n)
+        ease = ease_of(top, gram, settings.regularization * growth, n)
     sessions = source.sessions(settings) if "SessionKNN" in on else None
     outside = math.log(max(outside_share, 1e-4))
     return Tables(
         popularity, share, known, head, cell, n_cell, cells, follows, follows_recent, walk, later, goes_with, ease,
-        sessions, outside, n_plain,
+        sessions, outside, n_plain, smoothing,
     )  # fmt: skip
 
 
@@ -408,13 +420,13 @@ def of_many_users(tables: Tables, events: Events, fewest: int) -> Tables:
     if len(tables.two_steps.item):
         follows, n = kept["follows"], tables.n_items
         steps: Any = sparse.csr_array((follows.value, follows.item, follows.start), shape=(n, n))
-        kept["two_steps"] = _walk_of(steps, follows.total, n)
+        kept["two_steps"] = _walk_of(steps, follows.total, n, tables.smoothing)
     return tables._replace(**kept)
 
 
-def _walk_of(follows: Any, total: NDArray[Any], n_items: int) -> Csr:
+def _walk_of(follows: Any, total: NDArray[Any], n_items: int, smoothing: float) -> Csr:
     """Return where two steps from each item lead."""
-    return _csr(*two_steps(keep_largest(follows, FIRST_STEPS), total, SMOOTHING, kept_of(n_items)))
+    return _csr(*two_steps(keep_largest(follows, FIRST_STEPS), total, smoothing, kept_of(n_items)))
 
 
 # ---- the candidates of one user ----
@@ -697,7 +709,7 @@ def rows_of(asked: Asked, tables: Tables, settings: Settings, columns: Ints, n_t
     def piece(ends: tuple[int, int]) -> Any:
         room = most_candidates(asked.items, asked.histories, *ends, counted, len(tables.head))
         room += int(np.diff(asked.near.start)[ends[0] : ends[1]].max(initial=0))
-        return _fill(asked, *ends, counted, tables.head, SMOOTHING, settings.repeats, columns, room)
+        return _fill(asked, *ends, counted, tables.head, tables.smoothing, settings.repeats, columns, room)
 
     with ThreadPoolExecutor(thread_count(n_threads)) as pool:
         found = list(pool.map(piece, pieces))

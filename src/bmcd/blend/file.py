@@ -65,7 +65,7 @@ def pack(clicks: Clicks, fitted: Fitted, settings: Mapping[str, Any], *, with_us
         "settings": dict(settings),
         "members": {**known._asdict(), "window": _finite(known.window), "fading": _finite(known.fading)},
         "tables": {
-            "outside": tables.outside, "n_plain": tables.n_plain,
+            "outside": tables.outside, "n_plain": tables.n_plain, "smoothing": tables.smoothing,
             "sessions": None if tables.sessions is None else [float(value) for value in tables.sessions[5:]],
         },
         "rule": {
@@ -131,9 +131,12 @@ def _settings(given: Mapping[str, Any]) -> Settings:
     wholes = {name: read_whole_number(values[name], name) for name in ("most_clicked", "head")}
     if not all(math.isfinite(value) and value > 0 for value in (*lives, *numbers.values())):
         raise ValueError("half-lives and settings must be positive numbers")
+    volume = float(values["volume"])
+    if not (math.isfinite(volume) and volume >= 0):
+        raise ValueError("the number of clicks must not be negative")
     endless = {name: math.inf if values[name] is None else float(values[name]) for name in ("window", "fading")}
     truths = {name: bool(values[name]) for name in ("ordered", "repeats")}
-    every: dict[str, Any] = {**numbers, **wholes, **endless, **truths}
+    every: dict[str, Any] = {**numbers, **wholes, **endless, **truths, "volume": volume}
     return Settings(members=members, half_lives=lives, **every)
 
 
@@ -168,13 +171,14 @@ def _tables(about: Mapping[str, Any], arrays: Arrays, n: int) -> Tables:
     n_plain = read_whole_number(about["n_plain"], "n_plain", least=0)
     if n_plain > n_dense:
         raise ValueError("n_plain is larger than the number of features")
-    outside = float(about["outside"])
-    if not math.isfinite(outside):
-        raise ValueError("the share outside must be a number")
+    outside, smoothing = float(about["outside"]), float(about["smoothing"])
+    if not (math.isfinite(outside) and math.isfinite(smoothing) and smoothing > 0):
+        raise ValueError("the share outside and the smoothing must be numbers")
     sessions = None if about["sessions"] is None else _sessions(about["sessions"], arrays, n)
     return Tables(
         popularity, share, known, head, cell, n_cell, cells, counts["follows"], counts["follows_recent"],
         counts["two_steps"], counts["later"], counts["goes_with"], counts["ease"], sessions, outside, n_plain,
+        smoothing,
     )  # fmt: skip
 
 

@@ -16,6 +16,7 @@ from bmcd.blend.features import (
     HEAD,
     MEMBERS,
     N_TOUCHED,
+    SMOOTHING,
     TOUCHED,
     Asked,
     Csr,
@@ -183,6 +184,11 @@ class Work:
         times = self.clicks.times
         return int(times.view(np.int64).max()) if self.clock and times is not None else 0
 
+    def volume(self) -> float:
+        """Return the number of clicks that members have at the cuts, on average."""
+        cuts = self.cuts if self.clock else self.cuts[:1]
+        return float(np.mean([self.counts_before(cut).volume(self.settings) for cut in cuts]))
+
     def count_cuts(self) -> None:
         """Count the members at every cut."""
         self.tables, self.dense = [], []
@@ -249,7 +255,7 @@ class Work:
         bare = without_counts(table)
         few = [block._replace(tables=block.tables) for block in blocks if block.tables is table] or blocks[-1:]
         for value in REGULARIZATIONS:
-            eases[value] = ease_of(top, gram, value, table.n_items)
+            eases[value] = ease_of(top, gram, value * table.smoothing / SMOOTHING, table.n_items)
             tried = [block._replace(tables=bare._replace(ease=eases[value])) for block in few]
             examples, layout, scaling = self.examples(tried, alone)
             centre = learning.start_weights(layout, scaling)
@@ -315,7 +321,7 @@ class Work:
             if warm is None:
                 centre = learning.start_weights(layout, scaling)
                 begin = first if weights is None else weights
-                precision = prior_of(*centre.shape, h)
+                precision = prior_of(len(centre), centre.shape[1], h)
             else:
                 old = min(rung, len(warm.rule.ks) - 1)
                 begin = centre = scaling.from_raw(warm.rule.weights[old] / warm.rule.temper[old])
@@ -419,9 +425,11 @@ def fitted_by(work: Work, warm: Fitted | None = None) -> Fitted:
             dense = work.fit_models(work.clicks, "all")
             work.models = work.models.chosen(dense)
         elif warm is None:
+            work.settings = work.settings._replace(volume=work.volume())
             gains = work.choose_members()
         else:
-            work.settings = work.settings._replace(regularization=warm.settings.regularization)
+            old = warm.settings
+            work.settings = work.settings._replace(regularization=old.regularization, volume=old.volume)
         show(1)
         work.count_cuts()
         show(1 + len(work.cuts))

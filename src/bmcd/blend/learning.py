@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numba
 import numpy as np
@@ -21,6 +21,7 @@ from bmcd.blend.weights import (
     losses,
     reported,
     tempering,
+    without,
 )
 from bmcd.utils import Floats
 
@@ -41,7 +42,7 @@ DECIDING = 4_000
 # To decide, losses (nats, of all these moments) need not be lower than within this of the lowest.
 ROUGHLY = 0.3
 # Past windows are judged by weights that were learnt from at least this share of all moments.
-LEAST_SHARE = 0.1
+LEAST_SHARE = 0.2
 # The list by which predicted and observed hits are compared, and the windows that tempering looks at.
 LIST = 10
 FEWEST_FOR_TEMPERING = 300
@@ -264,8 +265,9 @@ def worth_keeping(
 ) -> tuple[list[str], dict[str, tuple[float, float]]]:
     """Return the members that lower the loss by more than its standard error, and the gains with these errors.
 
-    The member that gains least is left out first, and the others are looked at again. What weights gain by having
-    been learnt on the same moments, about one nat each, does not count.
+    The member that gains least is left out first, and the others are looked at again. How the weights of the others
+    change without a member is estimated by one Newton step. What weights gain by having been learnt on the same
+    moments, about one nat each, does not count.
     """
     n = examples.n_moments
     if n > DECIDING:
@@ -274,27 +276,31 @@ def worth_keeping(
     kept = list(members)
     gains: dict[str, tuple[float, float]] = {}
 
+    def off(names: Sequence[str]) -> NDArray[np.bool_]:
+        return np.array([member in members and member not in names for member in member_of], np.bool_)
+
     def fit(names: Sequence[str], begin: Floats) -> tuple[Floats, Floats]:
-        off = np.array([member in members and member not in names for member in member_of], np.bool_)
-        found = learn(examples, begin, centre, fixed=off, most_steps=5, enough=ROUGHLY, n_threads=n_threads)
+        options: dict[str, Any] = {"most_steps": 5, "enough": ROUGHLY, "n_threads": n_threads}
+        found = learn(examples, begin, centre, fixed=off(names), **options)
         return found.w, losses(examples, found.w, n_threads)
 
     w, full = fit(kept, start)
     users = np.unique(examples.user, return_inverse=True)[1]
     while kept:
         found = {}
-        for member in kept:
-            less, loss = fit([name for name in kept if name != member], w)
+        sets = [off([name for name in kept if name != member]) for member in kept]
+        for member, less in zip(kept, without(examples, w, centre, sets, n_threads), strict=True):
+            loss = losses(examples, less, n_threads)
             by_user = np.bincount(users, loss - full)
             n_weights = int((member_of == member).sum()) * examples.z.shape[1]
             gain = float(by_user.sum()) - n_weights
-            found[member] = (gain, float(np.sqrt((by_user**2).sum())), less, loss)
+            found[member] = (gain, float(np.sqrt((by_user**2).sum())), less)
         gains |= {name: value[:2] for name, value in found.items()}
         worst = min(found, key=lambda name: found[name][0] / max(found[name][1], 1e-12))
         if found[worst][0] > found[worst][1]:
             break
         kept.remove(worst)
-        w, full = found[worst][2:]
+        w, full = fit(kept, found[worst][2])
     return kept, gains
 
 

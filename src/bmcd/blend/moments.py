@@ -99,8 +99,9 @@ def cut_times(begin: int, end: int, length: int, most: int) -> list[int]:
             f"{duration_text(end - begin)}: there are no clicks to fit to before a window of that length. Use a "
             "shorter refresh or a longer log."
         )
-    # No window may begin before a third of the log has passed, but the last one always counts.
-    room = max(int((end - begin) * 2 / 3), length) - length
+    # No window may begin before a third of the log has passed, but the last one always counts. Days that begin with the
+    # first click are a little shorter than a day.
+    room = max(int((end - begin) * 2 / 3) + length // 100, length) - length
     backs = [back * length for back in range(min(most, 1 + room // length))]
     if len(backs) == most > LATEST and most * length < SPREAD_OVER:  # the latest, and others over the day before
         spread = np.linspace(backs[LATEST - 1], min(room, SPREAD_OVER), most - LATEST + 1)[1:]

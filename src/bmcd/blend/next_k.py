@@ -6,7 +6,7 @@ Item i arrives at the rate r_i, one click outside the model at the rate r_0 (whi
 
 pi_i is the probability that item i is among the next k, and r_0 t the expected number of next clicks outside the
 model. m_i is the number of items that share a rate: items that no member touches are counted in cells. The error of
-this short cut against the exact integral is measured in `bmcd.models.next_k`.
+this short cut against the exact integral is measured in `bmcd.inference.arrivals`.
 """
 
 # mypy: disable-error-code="no-untyped-def"
@@ -17,8 +17,8 @@ import math
 import numba
 import numpy as np
 
+from bmcd.inference.arrivals import exp_of_minus
 from bmcd.mallows.latent.scan import REORDER
-from bmcd.models.next_k import exp_of_minus
 
 # When the expected number of clicks is this near to k, relative, a last step by the derivative leaves its square;
 # where there is next to no derivative (all but hopeless items are certain), the search goes on until it is nearer.

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from bmcd.blend.dense import people_of
 from bmcd.blend.features import (
     N_TOUCHED,
-    SMOOTHING,
     Asked,
     candidates,
     counted_only,
@@ -32,10 +31,11 @@ from bmcd.blend.weights import N_OUTSIDE
 from bmcd.clicks.ids import id_ranks
 from bmcd.clicks.log import Clicks
 from bmcd.errors import InputError
+from bmcd.inference.arrivals import race_corrected
 from bmcd.inference.diagnostics import Verdict
-from bmcd.models.answers import Answers, Options, Predictions
 from bmcd.models.clusters import ClusterSummaries
-from bmcd.models.next_k import race_corrected
+from bmcd.models.predictor import Options, Predictions
+from bmcd.models.predictor import Predictor as Answers
 from bmcd.models.top_k import Lists
 from bmcd.progress import counting
 from bmcd.utils import Floats, thread_count
@@ -233,7 +233,7 @@ class BlendPredictor(Answers):
                     room += int(np.diff(near.start).max(initial=0))
                     part = slice(begin, end)
                     _answer(
-                        asked, first, last, self.counted, head, SMOOTHING, fit.settings.repeats,
+                        asked, first, last, self.counted, head, fit.tables.smoothing, fit.settings.repeats,
                         rule.layout.columns, w, z[part], fit.tables.outside + 4.0, rule.has_outside, float(horizon),
                         k, allowed, rank, room, near, out_item[part], out_probability[part], out_outside[part],
                         every[part] if len(every) else every, not fit.settings.ordered,

@@ -19,6 +19,7 @@ The loss is minimised by Newton's method: its Hessian is cheap, and it also give
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
@@ -403,6 +404,24 @@ def _step(curve: Floats, slope: Floats) -> tuple[Floats, float]:
     along = axes.T @ slope
     size = np.maximum(np.abs(size), 1e-6 * max(float(np.abs(size).max(initial=0.0)), 1e-12))
     return axes @ (along / size), float((along**2 / size).sum()) / 2
+
+
+def without(
+    examples: Examples, w: Floats, centre: Floats, sets: Sequence[NDArray[np.bool_]], n_threads: int | None = None
+) -> list[Floats]:
+    """Return, for each set of features, the weights of the others once these are 0: one Newton step from ``w``."""
+    loss = _Loss(examples, n_threads)
+    prior = prior_of(*loss.shape)
+    _, gradient, hessian = loss(w, True)
+    slope, curve = gradient + (prior * (w - centre)).ravel(), hessian + np.diag(prior.ravel())
+    found = []
+    for features in sets:
+        fixed = np.repeat(np.append(features, [False] * N_OUTSIDE), loss.shape[1])
+        change = np.where(fixed, -w.ravel(), 0.0)
+        step, _ = _step(curve[np.ix_(~fixed, ~fixed)], (slope + curve @ change)[~fixed])
+        change[~fixed] = -step
+        found.append(w + change.reshape(w.shape))
+    return found
 
 
 def losses(examples: Examples, w: Floats, n_threads: int | None = None) -> Floats:

@@ -218,7 +218,7 @@ def _model_class(name: str, entry: Mapping[str, Any]) -> Any:
 def _options(entry: Mapping[str, Any]) -> dict[str, Any]:
     options = dict(entry.get("options", {}))
     if isinstance(options.get("priors"), dict):
-        from bmcd.inference.priors import Priors
+        from bmcd.inference.mixture import Priors
 
         options["priors"] = Priors(**options["priors"])
     return options

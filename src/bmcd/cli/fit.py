@@ -46,7 +46,7 @@ from bmcd.utils import plain
 
 if TYPE_CHECKING:
     from bmcd.clicks.log import Clicks
-    from bmcd.models.choose_clusters import ClusterChoice
+    from bmcd.models.choose import ClusterChoice
     from bmcd.models.persistence import Model
 
 STARTS = ("kmeans", "popularity", "random")
@@ -348,8 +348,8 @@ def _chosen_clusters(
     Choosing takes minutes, so the choice is stored beside the checkpoint.
     """
     from bmcd import __version__, choose_n_clusters, container
-    from bmcd.models.stored_choices import pack_cluster_choice, read_cluster_choice
-    from bmcd.models.subsample import some_users
+    from bmcd.models.shared_fit import some_users
+    from bmcd.models.stored_draws import pack_cluster_choice, read_cluster_choice
 
     clicks, memory = some_users(data, run.get("max_users"), run["seed"]), kept.with_name(kept.name + ".choice")
     of = {

@@ -21,8 +21,7 @@ from bmcd.evaluation.intervals import bootstrap, percentiles
 from bmcd.evaluation.metrics import PerUser, read_lists
 from bmcd.markup import paragraphs, table, tag
 from bmcd.models.estimator import clone
-from bmcd.models.hits import read_truth, was_clicked
-from bmcd.models.top_k import check_horizon, check_k
+from bmcd.models.top_k import check_horizon, check_k, read_truth, was_clicked
 from bmcd.progress import counting
 from bmcd.utils import Floats, listed
 

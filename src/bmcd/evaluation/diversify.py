@@ -17,9 +17,8 @@ from bmcd.evaluation.compare import Comparison
 from bmcd.evaluation.intervals import PairedDifference
 from bmcd.models.cutoffs import betting_p_value, lower_bound, qualified
 from bmcd.models.estimator import clone
-from bmcd.models.hits import Truth, read_truth, was_clicked
 from bmcd.models.list_rules import ListRules, groups_in_lists, read_rules, ruled_lists
-from bmcd.models.top_k import Lists, check_horizon, check_k
+from bmcd.models.top_k import Lists, Truth, check_horizon, check_k, read_truth, was_clicked
 from bmcd.utils import Floats
 
 if TYPE_CHECKING:

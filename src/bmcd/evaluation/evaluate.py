@@ -28,7 +28,7 @@ from bmcd.evaluation.metrics import (
     read_lists,
 )
 from bmcd.markup import paragraphs, table, tag
-from bmcd.models.hits import Truth, read_truth, was_clicked
+from bmcd.models.top_k import Truth, read_truth, was_clicked
 from bmcd.utils import listed
 
 if TYPE_CHECKING:

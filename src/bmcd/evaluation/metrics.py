@@ -15,7 +15,7 @@ from bmcd.clicks.ids import encode
 from bmcd.clicks.item_table import ItemGroups
 from bmcd.clicks.log import Clicks, Library
 from bmcd.errors import ClicksError, InputError
-from bmcd.models.hits import was_clicked
+from bmcd.models.top_k import was_clicked
 from bmcd.utils import Floats, shown
 
 Ints = NDArray[np.int64]

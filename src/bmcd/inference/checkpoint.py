@@ -56,7 +56,7 @@ class Checkpoint:
         if differs := _differences(stored.header, self.header):
             raise StoreError(
                 f"{stored.path}: is the checkpoint of another run. What differs: {'; '.join(differs)}. "
-                "Give another checkpoint path, or remove the file to start anew."
+                "Give another checkpoint path, or remove the file to start again."
             )
         try:
             return self._records(stored)
@@ -96,7 +96,7 @@ class Checkpoint:
         try:
             self.write(records)
         except StoreError as error:
-            warnings.warn(f"{error} The run goes on without.", StoreWarning, stacklevel=3)
+            warnings.warn(f"{error} The run continues without it.", StoreWarning, stacklevel=3)
 
 
 def write_checkpoint(

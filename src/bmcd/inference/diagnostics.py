@@ -1,41 +1,128 @@
-"""Have the chains converged? Judged on the figures of `quantities.py`, said in words."""
+"""Whether the chains have converged: R-hat, effective sample sizes, standard errors, and the verdict in words.
+
+The quantities do not depend on the names of the clusters; `chain_statistics` computes their statistics.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bmcd.clicks.log import Clicks
-from bmcd.errors import Message, Option
+from bmcd.errors import InputError, Message, Option
+from bmcd.inference import chain_statistics
 from bmcd.inference.draws import Draws
-from bmcd.inference.quantities import MIN_DRAWS, Row, Values, quantities, rhat, rows
 from bmcd.markup import bullets, tag
-from bmcd.utils import import_optional
+from bmcd.utils import shown
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = [
-    "MIN_DRAWS",
-    "MIN_ESS",
-    "SHORT",
-    "State",
-    "Verdict",
-    "quantities",
-    "rows",
-    "table",
-    "to_arviz",
-    "verdict",
-]
+
+# User-item pairs whose probability is followed, and their k.
+PROBED, PROBED_K = 24, 10
+
+
+def probed_pairs(seed: int, n_users: int, n_items: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the rows of the users and the columns of the items, which follow from the seed of the run."""
+    rng = np.random.default_rng(seed)
+    return rng.integers(0, n_users, PROBED), rng.integers(0, n_items, PROBED)
+
+
+MIN_DRAWS = 4  # of a chain: what is needed to split it
+
+Values = NDArray[np.float64]  # [chain, draw]
+
+
+class Row(NamedTuple):
+    """The diagnostics of one quantity; those of a constant are nan, but for mean, sd and mcse."""
+
+    quantity: str
+    mean: float
+    sd: float
+    mcse: float
+    rhat: float
+    ess_bulk: float
+    ess_tail: float
+    constant: bool
+
+
+def quantities(draws: Draws, clicks: Clicks | None = None) -> dict[str, Values]:
+    """Return the quantities whose convergence is assessed, each [chain, draw].
+
+    Clusters are sorted by alpha or by size, so that their numbers do not matter.
+
+    ``clicks`` are those that were fitted, for the names of users and items.
+    """
+    found = {"log joint": draws.log_joint, "within-cluster distance": draws.within_distance}
+    for name, values in (("alpha", draws.alpha), ("cluster size", draws.label_counts)):
+        ordered = -np.sort(-values.astype(np.float64), axis=2)
+        found |= {f"{name} {c + 1} of {ordered.shape[2]}": ordered[:, :, c] for c in range(ordered.shape[2])}
+    # Rounded: a probability that is always 1 differs in its last digits, which is no disagreement.
+    probe = draws.probe.round(9)
+    return found | dict(zip(_probability_names(draws, clicks), np.moveaxis(probe, 2, 0), strict=False))
+
+
+def _probability_names(draws: Draws, clicks: Clicks | None) -> list[str]:
+    """Return the names of the probabilities that are followed: of which item, for which user."""
+    names = []
+    of = draws.problem
+    for user, item in zip(*probed_pairs(draws.seed, of.n_users, of.n_items), strict=True):
+        what = f"item number {item + 1}" if clicks is None else shown(clicks.items[item])
+        known = clicks is not None and clicks.n_users
+        who = f"user {shown(clicks.users[user])}" if clicks is not None and known else f"user number {user + 1}"
+        names.append(f"probability of {what} for {who}")
+    return names
+
+
+def rows(draws: Draws, clicks: Clicks | None = None) -> list[Row]:
+    """The diagnostics of all `quantities`; of at least 4 draws of each chain."""
+    _need_draws(draws)
+    return [assess_quantity(name, values) for name, values in quantities(draws, clicks).items()]
+
+
+def assess_quantity(name: str, values: Values) -> Row:
+    """Return the diagnostics of one quantity, [chain, draw]."""
+    mean, sd = float(values.mean()), float(values.std())
+    if (values == values.flat[0]).all():
+        return Row(name, float(values.flat[0]), 0.0, 0.0, math.nan, math.nan, math.nan, True)
+    if (values == values[:, :1]).all():  # each chain stands still, but not at the same place: R-hat has no limit
+        n_chains = len(values)
+        return Row(name, mean, sd, sd, math.inf, float(n_chains), float(n_chains), False)
+    statistics = chain_statistics
+    bulk, tail, mcse = (of(values) for of in (statistics.ess_bulk, statistics.ess_tail, statistics.mcse_mean))
+    return Row(name, mean, sd, mcse, rhat(values), bulk, tail, False)
+
+
+def rhat(values: Values) -> float:
+    """R-hat; that of one chain is taken between its halves, each of which is split again."""
+    if len(values) == 1:
+        half = values.shape[1] // 2
+        if half < MIN_DRAWS:
+            return 1.0  # too short; the effective sample size will show it
+        values = np.concatenate([values[:, :half], values[:, -half:]])
+    if (values == values.flat[0]).all():
+        return 1.0
+    if (values == values[:, :1]).all():
+        return math.inf
+    found = chain_statistics.rhat(values)
+    return math.inf if math.isnan(found) else found
+
+
+def _need_draws(draws: Draws) -> None:
+    if draws.n_draws < MIN_DRAWS:
+        raise InputError(
+            f"diagnostics need at least {MIN_DRAWS} draws of each chain, but there are {draws.n_draws}."
+        )
+
 
 MAX_RHAT = 1.05
 MIN_ESS = 100.0  # a posterior mean is then known to a tenth of its standard deviation
-# R-hat has no scale: a probability on which no two halves of chains differ by this much counts as settled.
+# R-hat has no scale: a probability on which no two halves of chains differ by this much counts as converged.
 MATTERS = 0.01
 
 
@@ -54,12 +141,12 @@ class Verdict:
     """Converged or not, in words, and what to do about it."""
 
     state: State
-    """Too short: the chains agree so far, but there are too few draws to say more. Stopped: the run ended early and
+    """Too short: the chains agree so far, but there are too few draws to be sure. Stopped: the run ended early and
     what there is has not converged."""
     text: str
     advice: tuple[str, ...] = ()
     stuck_chains: tuple[int, ...] = ()
-    """Chains that stand still: nothing of such a run can be used."""
+    """Chains that stopped changing: nothing of such a run can be used."""
 
     @property
     def converged(self) -> bool:
@@ -84,54 +171,25 @@ def table(draws: Draws, clicks: Clicks | None = None) -> pd.DataFrame:
 def verdict(
     draws: Draws, clicks: Clicks | None = None, *, max_rhat: float = MAX_RHAT, min_ess: float = MIN_ESS
 ) -> Verdict:
-    """Judge the draws: R-hat of every quantity at most `max_rhat`, and `min_ess` effective draws, bulk and tail.
+    """Assess convergence: R-hat of every quantity at most `max_rhat`, and `min_ess` effective draws, bulk and tail.
 
-    Probabilities that differ by less than `MATTERS`, between chains and between their halves, count as settled.
+    Probabilities that differ by less than `MATTERS`, between chains and between their halves, count as converged.
     ``clicks`` are those that were fitted, for the names of users and items.
     """
     apart = "max_users" in draws.problem.options and draws.n_chains > 1
-    judged = (_judge_apart if apart else _judge)(draws, clicks, max_rhat, min_ess)
+    assessed = (_assess_apart if apart else _assess)(draws, clicks, max_rhat, min_ess)
     more = [f"The run was {draws.note}"] if draws.note else []
     more += [draws.caveat] if draws.caveat else []
-    early = draws.stopped != "finished" and not judged.converged
-    return replace(judged, state="stopped" if early else judged.state, text=" ".join([judged.text, *more]))
+    early = draws.stopped != "finished" and not assessed.converged
+    return replace(assessed, state="stopped" if early else assessed.state, text=" ".join([assessed.text, *more]))
 
 
-def to_arviz(draws: Draws, items: Sequence[Any] | None = None) -> Any:
-    """ArviZ's own container: posterior, sample statistics and the log joint of the warm-up, as an xarray DataTree.
-
-    Clusters may change names between draws and chains; sort them before R-hat is taken of single clusters.
-    """
-    problem = draws.problem
-    stats = {"lp": draws.log_joint}
-    names = ("within_distance", "label_counts", "alpha_accepted", "rho_accepted", "ranks_accepted", "probe")
-    stats |= {name: getattr(draws, name) for name in names if name != "probe" or draws.probe.shape[2]}
-    groups = {
-        "posterior": {"alpha": draws.alpha, "tau": draws.tau, "rho": draws.rho},
-        "sample_stats": stats,
-    }
-    if draws.warmup_log_joint.shape[1]:
-        groups["warmup_sample_stats"] = {"lp": draws.warmup_log_joint}
-    per_cluster = ("alpha", "tau", "label_counts", "alpha_accepted")
-    attributes = {"version": draws.version, "seed": str(draws.seed), "data_hash": problem.data_hash}
-    return import_optional("arviz_base", needed_by="to_arviz", extra="arviz").from_dict(
-        groups,
-        save_warmup=True,
-        dims={**{name: ["cluster"] for name in per_cluster}, "rho": ["cluster", "item"], "probe": ["probed"]},
-        coords={
-            "cluster": np.arange(problem.n_clusters),
-            "item": np.arange(problem.n_items) if items is None else np.asarray(items),
-        },
-        attrs={"posterior": {**attributes, "stopped": draws.stopped}},
-    )
-
-
-def _judge(draws: Draws, clicks: Clicks | None, max_rhat: float, min_ess: float) -> Verdict:
+def _assess(draws: Draws, clicks: Clicks | None, max_rhat: float, min_ess: float) -> Verdict:
     if draws.n_draws < MIN_DRAWS:
         return Verdict(
             "too short",
-            f"Cannot be judged: {draws.n_draws} draws of each chain are too few; {MIN_DRAWS} are the least, "
-            f"and {MIN_ESS:g} in all are wanted.",
+            f"Convergence cannot be assessed: {draws.n_draws} draws of each chain are too few; {MIN_DRAWS} are the "
+            f"least, and {MIN_ESS:g} in all are wanted.",
             (Message("Ask for more draws, such as ", Option("draws", _enough(draws, min_ess)), "."),),
         )
     if stuck := _stuck_chains(draws):
@@ -145,7 +203,7 @@ def _judge(draws: Draws, clicks: Clicks | None, max_rhat: float, min_ess: float)
             tuple(stuck),
         )
     known = quantities(draws, clicks)
-    found = [row for row in rows(draws, clicks) if not (row.constant or _is_settled(row, known[row.quantity]))]
+    found = [row for row in rows(draws, clicks) if not (row.constant or _agrees_closely(row, known[row.quantity]))]
     worst = max(found, key=lambda row: row.rhat)
     least = min(found, key=lambda row: min(row.ess_bulk, row.ess_tail))
     ess, kind = min((least.ess_bulk, "bulk"), (least.ess_tail, "tail"))
@@ -172,14 +230,15 @@ def _judge(draws: Draws, clicks: Clicks | None, max_rhat: float, min_ess: float)
     return Verdict("not converged", f"Not converged: {figures}{alone}", advice)
 
 
-def _judge_apart(draws: Draws, clicks: Clicks | None, max_rhat: float, min_ess: float) -> Verdict:
-    """Judge every chain by itself, as each has users of its own, and return the worst verdict."""
+def _assess_apart(draws: Draws, clicks: Clicks | None, max_rhat: float, min_ess: float) -> Verdict:
+    """Assess every chain by itself, as each has its own users, and return the worst verdict."""
     verdicts = [
-        _judge(draws.of_chain(chain), clicks, max_rhat, min_ess / draws.n_chains) for chain in range(draws.n_chains)
+        _assess(draws.of_chain(chain), clicks, max_rhat, min_ess / draws.n_chains)
+        for chain in range(draws.n_chains)
     ]
     order: tuple[State, ...] = ("not converged", "stopped", "too short", "converged")
     chain = min(range(draws.n_chains), key=lambda c: order.index(verdicts[c].state))
-    said = f"Every chain has its own sample of users and is judged by itself: this is chain {chain}."
+    said = f"Every chain has its own sample of users and is assessed by itself: this is chain {chain}."
     worst = verdicts[chain]
     stuck = tuple(c for c, verdict in enumerate(verdicts) if verdict.stuck_chains)
     return replace(worst, text=f"{worst.text} {said}", stuck_chains=stuck)
@@ -209,14 +268,14 @@ def _advice(draws: Draws, worst: Row, values: Values, max_rhat: float) -> tuple[
     return (
         Message(f"{said}. Give more warm-up, ", longer, "."),
         Message(
-            "If they go on to disagree, the posterior has several modes: run more chains from different starts (",
+            "If they still disagree, the posterior has several modes: run more chains from different starts (",
             Option("chains", 2 * len(values)),
             "), and average over them.",
         ),
     )
 
 
-def _is_settled(row: Row, values: Values) -> bool:
+def _agrees_closely(row: Row, values: Values) -> bool:
     """Whether it is a probability on which chains and their halves differ by nothing that matters."""
     half = values.shape[1] // 2
     means = np.stack([values[:, :half].mean(axis=1), values[:, half:].mean(axis=1)])
@@ -235,7 +294,7 @@ def _told_apart(means: NDArray[np.float64]) -> list[str]:
 
 
 def _stuck_chains(draws: Draws) -> dict[int, str]:
-    """Chains whose log joint, which no honest sweep leaves as it was, stands still; with how that shows."""
+    """Return the chains whose log joint stopped changing, with a description."""
     found = {}
     for chain, values in enumerate(draws.log_joint):
         moves = np.flatnonzero(np.diff(values))

@@ -1,8 +1,11 @@
 """The loop around the sweep: chains, threads, checkpoints, progress, time budget, Ctrl-C.
 
-`sweeps` is one chain; everything else here is somebody's `for` over it. A sweep depends on the state of its chain
+`sweeps` is one chain; everything else here loops over it. A sweep depends on the state of its chain
 and on its number, nothing else, so neither the number of threads, nor a stop and a resume, nor how many sweeps are
 done in one call changes a draw.
+
+The progress line shows sweeps done, speed and time left, or, where several numbers of clusters are tried, which of
+them is being fitted. It shows no R-hat: only the verdict does, over all quantities.
 """
 
 from __future__ import annotations
@@ -16,19 +19,139 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
+import numpy as np
+
 from bmcd import __version__
 from bmcd.errors import Interrupted, Message, Option, TimeBudgetError
-from bmcd.inference.chain_progress import Progress, open_progress
 from bmcd.inference.checkpoint import Checkpoint
 from bmcd.inference.draws import Stopped
 from bmcd.inference.record import ChainRecord, Recording, draws_of
 from bmcd.inference.run import Run
-from bmcd.progress import LOG
+from bmcd.progress import LOG, Display, clock, open_display
 from bmcd.utils import thread_count
 
-# A thread goes on with a chain for this long before it takes up the one that is furthest behind.
+SECONDS_BETWEEN = 0.5
+# What the sweeps of a candidate number of clusters take, in units of what one cluster adds.
+WORK_OF_SWEEPS = 10
+
+
+class Progress(Protocol):
+    """An object that is given the progress of a run."""
+
+    def update(self, records: Sequence[ChainRecord], seconds_left: float | None) -> None:
+        """Show how far the chains are; the time budget, if any, ends in ``seconds_left``."""
+
+
+@contextmanager
+def open_progress(progress: bool | Progress | None, records: Sequence[ChainRecord]) -> Iterator[Progress]:
+    """Show progress where `bmcd.progress` shows it.
+
+    An object with the method `update` is given the progress instead: a run may be one of several under one bar.
+    """
+    if progress is not None and not isinstance(progress, bool):
+        yield progress
+        return
+    with open_display(progress) as display:
+        line = _Line(display, records)
+        yield line
+        line.show(records, None)
+
+
+@contextmanager
+def open_candidate_progress(progress: bool | None, candidates: Sequence[int]) -> Iterator[CandidateProgress]:
+    """Show one bar over numbers of clusters, to be notified before each and passed to its fit."""
+    with open_display(progress) as display:
+        line = CandidateProgress(display, candidates)
+        yield line
+        line.finish()
+
+
+class CandidateProgress:
+    """Shows which number of clusters is being tried, how far its chains are, and how long all will take."""
+
+    def __init__(self, display: Display, candidates: Sequence[int]) -> None:
+        self.display, self.candidates, self.position = display, list(candidates), 0
+        self.began, self.last_shown = time.monotonic(), -np.inf
+
+    def start(self, c: int) -> None:
+        """Start with ``c`` clusters, which may be one more than was known at first."""
+        if c not in self.candidates:
+            self.candidates.append(c)
+        self.position = self.candidates.index(c)
+        self._show(0.0)
+
+    def update(self, records: Sequence[ChainRecord], seconds_left: float | None) -> None:
+        """Show how far the chains of this candidate are, unless it was shown just now."""
+        if time.monotonic() - self.last_shown >= SECONDS_BETWEEN:
+            self._show(sweeps_done(records) / sum(record.plan.n_sweeps for record in records))
+
+    def finish(self) -> None:
+        """Show that all are done."""
+        total = self._work(len(self.candidates))
+        self.display.show("scored", total, total, f"{len(self.candidates)} candidates")
+
+    def _work(self, number: int) -> int:
+        """Return the work of the first ``number`` candidates.
+
+        Sweeps take about the same time whatever the number of clusters; starts and scores are linear in it.
+        """
+        return sum(WORK_OF_SWEEPS + c for c in self.candidates[:number])
+
+    def _show(self, share: float) -> None:
+        """Show it, when this share of the present candidate is done."""
+        self.last_shown = time.monotonic()
+        c, number = self.candidates[self.position], len(self.candidates)
+        before, total = self._work(self.position), self._work(number)
+        n_done = before + share * (WORK_OF_SWEEPS + c)
+        text = f"{self.position}/{number} candidates"
+        if n_done > 0:
+            text += f" · {clock((self.last_shown - self.began) / n_done * (total - n_done))} left"
+        self.display.show("1 cluster" if c == 1 else f"{c} clusters", n_done, total, text)
+
+
+class _Line:
+    def __init__(self, display: Display, records: Sequence[ChainRecord]) -> None:
+        self.display = display
+        self.total = sum(record.plan.n_sweeps for record in records)
+        self.began, self.done_before = time.monotonic(), sweeps_done(records)
+        self.last_shown = -np.inf
+
+    def update(self, records: Sequence[ChainRecord], seconds_left: float | None) -> None:
+        """Show it, unless it was shown just now."""
+        if time.monotonic() - self.last_shown >= SECONDS_BETWEEN:
+            self.show(records, seconds_left)
+
+    def show(self, records: Sequence[ChainRecord], seconds_left: float | None) -> None:
+        """Show it."""
+        self.last_shown = time.monotonic()
+        n_done = sweeps_done(records)
+        rate = (n_done - self.done_before) / max(self.last_shown - self.began, 1e-9)
+        phase = "drawing" if all(r.next_sweep >= r.plan.warmup for r in records) else "warm-up"
+        self.display.show(phase, n_done, self.total, describe(n_done, self.total, rate, seconds_left))
+
+
+def sweeps_done(records: Sequence[ChainRecord]) -> int:
+    """Return the number of sweeps done, over all chains."""
+    return sum(record.next_sweep for record in records)
+
+
+def describe(n_done: int, total: int, rate: float, seconds_left: float | None) -> str:
+    """Return sweeps done, speed and time left, in at most 60 columns or so.
+
+    >>> describe(10, 10_010, 2.0, None)
+    '10/10,010 sweeps · 2.0/s · 1:23:20 left'
+    """
+    parts = [f"{n_done:,}/{total:,} sweeps"]
+    if rate > 0:
+        left = (total - n_done) / rate
+        left = left if seconds_left is None else min(left, max(seconds_left, 0.0))
+        parts += [f"{rate:,.1f}/s", f"{clock(left)} left"]
+    return " · ".join(parts)
+
+
+# A thread continues with a chain for this long before it takes up the one that is furthest behind.
 SECONDS_PER_TURN = 0.2
-# Several sweeps in one call grow in number while they take less than this, so that nobody waits for Ctrl-C.
+# Several sweeps in one call grow in number while they take less than this, so that Ctrl-C takes effect soon.
 SECONDS_PER_STRETCH = 0.05
 
 
@@ -84,8 +207,7 @@ def run_chains(
     file = None if run.checkpoint is None else Checkpoint(Path(run.checkpoint), recording, plan, run.seed)
     records = None if file is None else file.resumed()
     if records is None:
-        chains_wanted = range(run.first_chain, run.first_chain + plan.n_chains)
-        records = [ChainRecord(chain, start(chain), recording, plan) for chain in chains_wanted]
+        records = [ChainRecord(chain, start(chain), recording, plan) for chain in range(plan.n_chains)]
         if file is not None:
             file.write(records)  # finds out now, and not after an hour, whether it can be written
     deadline = math.inf if run.max_time is None else began + run.max_time
@@ -110,7 +232,9 @@ def _result(records: list[ChainRecord], run: Run, stopped: Stopped, rate: float,
     plan, kept = records[0].plan, [record.n_kept for record in records]
     why = "stopped by Ctrl-C" if stopped == "interrupted" else f"stopped by the time budget of {run.max_time:g} s"
     is_kept = file is not None and file.up_to_date
-    resume = f"To go on, run the same again: the checkpoint {file.path} has it all." if file and is_kept else ""
+    resume = (
+        f"To resume, run the same again: the checkpoint {file.path} has all results." if file and is_kept else ""
+    )
     if min(kept) == 0:
         behind = min(records, key=lambda record: record.next_sweep)
         needed = sum(max(0, plan.warmup + plan.thin - record.next_sweep) for record in records)
@@ -121,7 +245,7 @@ def _result(records: list[ChainRecord], run: Run, stopped: Stopped, rate: float,
         )
         if stopped == "interrupted":
             raise Interrupted(text, resume)
-        advice = Message("Give ", Option("max_time"), " more, or less warm-up; a checkpoint keeps it all.")
+        advice = Message("Give ", Option("max_time"), " more, or less warm-up; a checkpoint keeps the results.")
         raise TimeBudgetError(Message(f"{text} ", resume or advice))
     note = f"{why} after {min(kept)} of {plan.draws} draws of each chain."
     if cut := sum(kept) - min(kept) * len(kept):
@@ -210,7 +334,7 @@ class _Chains:
 
 @contextmanager
 def _interrupts(chains: _Chains) -> Iterator[None]:
-    """Let the first Ctrl-C end the run in good order, and the second abort it."""
+    """Let the first Ctrl-C stop the run cleanly, and the second abort it."""
     main = threading.current_thread() is threading.main_thread()
     # Where someone else decides what Ctrl-C does, leave it to them.
     ours = main and signal.getsignal(signal.SIGINT) is signal.default_int_handler

@@ -12,19 +12,15 @@ from bmcd.clicks.log import Clicks
 from bmcd.errors import InputError, Message, Option
 from bmcd.inference.bmcd.initial import initial_state, state_after
 from bmcd.inference.bmcd.next_items import LEFT_OUT, add_predictions, keep_tables, score_tables
-from bmcd.inference.bmcd.previous import Previous
 from bmcd.inference.bmcd.sampler import ExactSampler
-from bmcd.inference.draws import Draws
+from bmcd.inference.diagnostics import PROBED, PROBED_K, probed_pairs
+from bmcd.inference.draws import Draws, FitSpec, Previous
 from bmcd.inference.loop import Sampler, run_chains
-from bmcd.inference.paper.log_z_table import is_estimated, table_uncertainty
+from bmcd.inference.mixture import ChainState, Data, Priors, check_priors, make_data
+from bmcd.inference.paper.log_z import is_estimated, table_uncertainty
 from bmcd.inference.paper.sampler import PaperSampler
-from bmcd.inference.priors import Priors, check_priors
-from bmcd.inference.probed import PROBED, PROBED_K, probed_pairs
 from bmcd.inference.record import RankCounts, Recording
-from bmcd.inference.run import Run
-from bmcd.inference.schema import Problem
-from bmcd.inference.state import ChainState, Data, make_data
-from bmcd.inference.subsample import check_max_users, users_of_chain
+from bmcd.inference.run import Run, check_max_users, users_of_chain
 from bmcd.mallows.distances import check_distance
 from bmcd.mallows.latent.scan import shared_tables
 
@@ -68,7 +64,7 @@ def sample_posterior(
     previous
         A fit to other clicks, at whose draws the chains start instead; see `bmcd.inference.bmcd.previous`.
     max_users
-        Every chain sees a random sample of so many users, its own; by default all.
+        Maximum number of users per chain; each chain draws its own random sample. By default all.
 
     Examples
     --------
@@ -134,7 +130,7 @@ def sample_posterior(
         )
 
     recording = Recording(
-        Problem(clicks.n_users, clicks.n_items, n_clusters, clicks.fingerprint(), options),
+        FitSpec(clicks.n_users, clicks.n_items, n_clusters, clicks.fingerprint(), options),
         probe=_Probe(data, distance, run.seed),
         tally=RankCounts(clicks.per_user, clicks.n_items, count_k) if count_k else None,
     )

@@ -5,28 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bmcd.inference.draws import MIXTURE, Stopped
+from bmcd.inference.draws import MIXTURE, FitSpec, Schema, Stopped
+from bmcd.inference.mixture import ChainState
 from bmcd.inference.run import Plan
-from bmcd.inference.schema import Problem, Schema
-from bmcd.inference.state import ChainState
 
 # Some numbers to keep of every draw. Probes and tallies run in the threads of the chains.
 Probe = Callable[[Any], NDArray[np.float64]]
-
-
-class Tally(Protocol):
-    """Something summed over the kept draws of a chain, such as `RankCounts`; latent rankings are not kept."""
-
-    def zeros(self) -> NDArray[Any]:
-        """Return the sum over no draws."""
-
-    def add(self, total: NDArray[Any], state: Any) -> None:
-        """Add one draw to ``total``, in place."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,11 +44,11 @@ class RankCounts:
 class Recording:
     """What is fitted, and what is kept of its chains."""
 
-    problem: Problem
+    problem: FitSpec
     schema: Schema = MIXTURE
     probe: Probe | None = None
     """Gives some numbers to keep of every draw, such as the probabilities of a sample of users and items."""
-    tally: Tally | None = None
+    tally: RankCounts | None = None
     """Sums over the draws, such as `RankCounts`."""
 
 
@@ -126,7 +115,7 @@ class ChainRecord:
             first = last
 
     def _mean_shares(self) -> dict[str, NDArray[np.float64]]:
-        """Return the means of the shares since the last kept draw, nan where there were none, and start anew."""
+        """Return the means of the shares since the last kept draw, nan without any, and reset their sums."""
         total, number = self.pending
         means = np.where(number > 0, total / np.maximum(number, 1), np.nan)
         self.pending[:] = 0

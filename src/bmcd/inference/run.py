@@ -1,4 +1,4 @@
-"""What a run is asked to do: `Plan` says how many sweeps; `Run` adds seed, threads, time and checkpoint."""
+"""What a run is asked to do: `Plan` and `Run`; and which users a chain sees."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from bmcd.errors import InputError
 from bmcd.utils import check_count, thread_count
@@ -41,7 +44,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class Run:
-    """All that a run is asked to do besides the model: what `fit` was told, in one object.
+    """All settings of a run besides the model: the arguments of `fit`, in one object.
 
     Only `draws`, `warmup`, `chains`, `thin` and `seed` change what is drawn.
 
@@ -60,22 +63,18 @@ class Run:
     n_threads: int | None = None
     """Chains at a time; by default as many as there are cores. It never changes a draw."""
     progress: Any = None
-    """Show a line on standard error: True, False, or None for only at a terminal. Or a `Progress` to tell."""
+    """Show a line on standard error: True, False, or None for only at a terminal. Or a `Progress` to notify."""
     checkpoint: str | Path | None = None
     """A file to resume from if it is there, written every `checkpoint_every` seconds and at the end."""
     checkpoint_every: float = 60.0
     max_time: float | None = None
     """Seconds after which to stop and return what was drawn."""
-    first_chain: int = 0
-    """The number of the first chain: chains of one fit may run in several places, without checkpoints."""
 
     def __post_init__(self) -> None:
         _ = self.plan  # checks the numbers
         thread_count(self.n_threads)
         if self.max_time is not None and not self.max_time > 0:
             raise InputError(f"max_time must be a positive number of seconds, but it is {self.max_time!r}.")
-        if self.first_chain and self.checkpoint is not None:
-            raise ValueError("only chains that are numbered from 0 can have a checkpoint")
         if math.isnan(self.checkpoint_every) or self.checkpoint_every < 0:
             raise InputError(
                 f"checkpoint_every must be a positive number of seconds, but it is {self.checkpoint_every!r}."
@@ -85,3 +84,33 @@ class Run:
     def plan(self) -> Plan:
         """Chains and sweeps."""
         return Plan(self.chains, self.draws, self.warmup, self.thin)
+
+
+# Clicks that a user needs before any of them is held out.
+LEAST_CLICKS = 3
+# Sets these random numbers apart from others of the same seed.
+_TAG = 0x75736572
+
+
+def check_max_users(max_users: Any, n_users: int) -> int | None:
+    """Return how many users a chain is given, or None if that is all of them."""
+    if max_users is None:
+        return None
+    number = check_count("max_users", max_users, otherwise="'auto' or None")
+    return None if number >= n_users else number
+
+
+def users_of_chain(seed: int, chain: int, n_users: int, max_users: int | None) -> NDArray[np.int64]:
+    """Return the rows of the users that a chain sees, in ascending order.
+
+    The sample follows from seed and chain. A smaller one is part of a larger one, so that what a larger sample
+    gains is not blurred by other users.
+
+    >>> small, large = (users_of_chain(1, 0, 10, size) for size in (3, 6))
+    >>> set(small.tolist()) < set(large.tolist())
+    True
+    """
+    if max_users is None or max_users >= n_users:
+        return np.arange(n_users)
+    order = np.random.default_rng([_TAG, seed, chain]).permutation(n_users)
+    return np.sort(order[:max_users])

@@ -1,4 +1,4 @@
-"""The Mallows model on rankings: distances, partition functions, draws, exact sums. Knows nothing of `Clicks`.
+"""The Mallows model on rankings: distances, partition functions, draws, exact sums. It does not use `Clicks`.
 
 Rank 1 is best everywhere. The model is P(r) = exp(-alpha / n * d(r, rho)) / Z_n(alpha).
 """

@@ -1,4 +1,4 @@
-"""Six right-invariant distances between rankings, for many rankings at once.
+"""Six right-invariant distances between rankings, for many rankings at once; checks of rankings and scales.
 
 A ranking is a vector of ranks: entry i is the rank of item i, ranks run from 1 (best) to n. All six distances are
 right-invariant: they do not change when the items of both rankings are relabelled alike. Each of them is therefore
@@ -7,8 +7,8 @@ Diaconis (1988), "Group Representations in Probability and Statistics", chapter 
 used here.
 """
 
-# Numba kernels carry no annotations: arrays in them are untyped on purpose.
 # mypy: disable-error-code="no-untyped-def"
+from __future__ import annotations
 
 from typing import Any, cast
 
@@ -84,6 +84,35 @@ def _refuse_row(given: AnyArray, bad: Flags, name: str, advice: str, shown: AnyA
         listed = ", ".join(f"{value:g}" for value in row[:10].tolist()) + (", ..." if row.size > 10 else "")
         separator = ": " if shown is None else " "
         raise InputError(f"{_where(name, index[:-1])} = [{listed}] holds {given[index]:g}{separator}{advice}")
+
+
+def check_alpha(alpha: ArrayLike) -> NDArray[np.float64]:
+    """Return scales as an array of any shape, or refuse them with the place of the first one that is wrong."""
+    try:
+        alphas: NDArray[np.float64] = np.asarray(alpha, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"alpha is {alpha!r}: give a number, 0 or more, or an array of them") from error
+    bad = ~(np.isfinite(alphas) & (alphas >= 0))
+    if bad.any():
+        index = tuple(int(i) for i in np.argwhere(bad)[0])
+        where = f"alpha[{', '.join(map(str, index))}]" if index else "alpha"
+        raise InputError(f"{where} is {alphas[index]:g}: alpha must be finite and 0 or more (0 is uniform)")
+    return alphas
+
+
+def alpha_by_cluster(alpha: ArrayLike, n_clusters: int) -> NDArray[np.float64]:
+    """Return one checked scale for each cluster, from one number or from one for each.
+
+    >>> alpha_by_cluster(3.0, 2)
+    array([3., 3.])
+    """
+    alphas = check_alpha(alpha)
+    if alphas.ndim > 1 or (alphas.ndim == 1 and alphas.size not in (1, n_clusters)):
+        raise InputError(
+            f"alpha has shape {alphas.shape}, but there are {n_clusters} clusters: "
+            "pass one number, or one for each."
+        )
+    return np.broadcast_to(alphas, (n_clusters,)).copy()
 
 
 def check_distance(distance: str, rank_scale: ArrayLike = "linear") -> None:

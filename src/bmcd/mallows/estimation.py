@@ -37,7 +37,7 @@ NEAR_FOOTRULE = ("spearman", "kendall")
 
 @dataclass(frozen=True)
 class Estimate:
-    """Estimates of log Z and E[d], their standard errors, and how many of the runs count.
+    """Estimates of log Z and E[d], and their standard errors.
 
     `expected_distance_error` is nan where fewer than 30 runs carry the mean, so that its error is unknown.
     """
@@ -46,7 +46,6 @@ class Estimate:
     log_partition_error: float
     expected_distance: float
     expected_distance_error: float
-    effective_runs: float
 
 
 # --------------------------------------------------------------------------- annealed importance sampling
@@ -80,7 +79,7 @@ def importance(
     Raises InputError where the effective number of runs, (sum w)^2 / sum w^2, is below 30 or below a tenth of the
     runs, because the standard error itself could not be trusted then.
 
-    >>> from bmcd.mallows.closed_forms import hamming
+    >>> from bmcd.mallows.exact_partition import hamming
     >>> estimate = importance(5, 0.5, "hamming", np.random.default_rng(0))
     >>> abs(estimate.log_partition - hamming(5, 0.5)[0]) < 5 * estimate.log_partition_error
     True
@@ -166,7 +165,7 @@ def _summarise(n: int, theta: float, log_base: float, log_weight: Floats, mean_d
         )
     share = w / total
     mean = float((share * mean_d).sum())
-    # Near the consensus few runs, or none, ever leave it: then their spread says nothing about the error.
+    # Near the consensus few runs, or none, ever leave it: then their spread is not informative about the error.
     carriers = 1 / float(((share * mean_d / mean) ** 2).sum()) if mean > 0 else 0.0
     error = float(((share * (mean_d - mean)) ** 2).sum() * runs / (runs - 1)) ** 0.5
     return Estimate(
@@ -174,7 +173,6 @@ def _summarise(n: int, theta: float, log_base: float, log_weight: Floats, mean_d
         log_partition_error=float(w.std(ddof=1)) / (total / runs) / runs**0.5,
         expected_distance=mean,
         expected_distance_error=error if carriers >= MIN_EFFECTIVE else float("nan"),
-        effective_runs=effective,
     )
 
 
@@ -267,7 +265,7 @@ def asymptotic(n: int, theta: float, distance: str, *, rank_scale: ArrayLike = "
         x = np.sqrt(x / (n * (kernel @ x)))
     else:
         raise InputError(
-            f"the scaling for method='asymptotic' did not settle at n_items={n}, alpha={theta * n:g}: "
+            f"the scaling for method='asymptotic' did not converge at n_items={n}, alpha={theta * n:g}: "
             f"margins are off by {np.max(np.abs(margin * n - 1)):.1e}; use method='auto'"
         )
     log_z = lgamma(n + 1) - 2 * n * np.log(n) - 2 * np.sum(np.log(x))

@@ -8,7 +8,7 @@ is n proposals. The proposals are symmetric, so the acceptance ratio is exp(-the
   share. The change costs O(1).
 * kendall: the same swap; the change costs O(gap).
 * cayley, hamming: swap two entries at positions drawn uniformly; O(cycle length) and O(1).
-* ulam: take one entry out and put it back elsewhere; the change is computed afresh, O(n log n).
+* ulam: take one entry out and put it back elsewhere; the change is recomputed, O(n log n).
 """
 
 # Numba kernels carry no annotations: arrays in them are untyped on purpose.

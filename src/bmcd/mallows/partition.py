@@ -3,15 +3,16 @@
 The model is P(r) = exp(-alpha / n * d(r, rho)) / Z_n(alpha). Because the distances are right-invariant, Z and
 E[d] do not depend on rho.
 
-| distance | exact for  | how                                    | cost        |
-|----------|------------|----------------------------------------|-------------|
-| footrule | every n    | one scan over the ranks (`footrule_scan`) | O(n^2)      |
-| kendall  | every n    | product formula (`closed_forms`)       | O(n)        |
-| cayley   | every n    | product formula (`closed_forms`)       | O(n)        |
-| hamming  | every n    | sum over derangements (`closed_forms`) | O(n)        |
-| spearman | n <= 20    | sum over subsets (`counting`)          | O(n 2^n)    |
-| ulam     | n <= 80    | sum over partitions of n (`counting`)  | p(n), once  |
+| distance | exact for  | how                      | cost        |
+|----------|------------|--------------------------|-------------|
+| footrule | every n    | one scan over the ranks  | O(n^2)      |
+| kendall  | every n    | product formula          | O(n)        |
+| cayley   | every n    | product formula          | O(n)        |
+| hamming  | every n    | sum over derangements    | O(n)        |
+| spearman | n <= 20    | sum over subsets         | O(n 2^n)    |
+| ulam     | n <= 80    | sum over partitions of n | p(n), once  |
 
+The footrule's scan is in `footrule_scan`, the other sums are in `exact_partition`.
 Beyond these limits annealed importance sampling (`estimation`) gives an estimate with a standard error.
 """
 
@@ -23,9 +24,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bmcd.errors import EstimateWarning, InputError
-from bmcd.mallows import closed_forms, counting, estimation
-from bmcd.mallows.checks import check_alpha
-from bmcd.mallows.distances import check_distance
+from bmcd.mallows import estimation, exact_partition
+from bmcd.mallows.distances import check_alpha, check_distance
 from bmcd.mallows.footrule_scan import expected_distance_scan, log_partition_scan
 from bmcd.mallows.rank_scale import scale_values
 from bmcd.utils import Floats, check_count
@@ -35,13 +35,13 @@ METHODS = ("auto", "exact", "importance", "asymptotic")
 Alphas = Sequence[float] | NDArray[Any]
 
 _BOTH: dict[str, Callable[[int, float], tuple[float, float]]] = {
-    "kendall": closed_forms.kendall,
-    "cayley": closed_forms.cayley,
-    "hamming": closed_forms.hamming,
-    "spearman": counting.spearman,
-    "ulam": counting.ulam,
+    "kendall": exact_partition.kendall,
+    "cayley": exact_partition.cayley,
+    "hamming": exact_partition.hamming,
+    "spearman": exact_partition.spearman,
+    "ulam": exact_partition.ulam,
 }
-_LIMITS = {"spearman": counting.SPEARMAN_LIMIT, "ulam": counting.ULAM_LIMIT}
+_LIMITS = {"spearman": exact_partition.SPEARMAN_LIMIT, "ulam": exact_partition.ULAM_LIMIT}
 
 
 class _Evaluation(Protocol):

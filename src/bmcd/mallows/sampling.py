@@ -8,9 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bmcd.errors import InputError
-from bmcd.mallows.checks import check_alpha
-from bmcd.mallows.closed_forms import hamming_log_counts
-from bmcd.mallows.distances import check_distance, check_ranks
+from bmcd.mallows.distances import check_alpha, check_distance, check_ranks
+from bmcd.mallows.exact_partition import hamming_log_counts
 from bmcd.mallows.footrule_scan import sample_scan
 from bmcd.mallows.metropolis import metropolis_sample
 from bmcd.mallows.rank_scale import scale_values
@@ -113,7 +112,7 @@ def _kendall_draws(n, theta, size, rng):
 
 @numba.njit(cache=True)
 def _cayley_draws(n, theta, size, rng):
-    """Give each item a cycle of its own or, at a cost of theta, a place right after an earlier item."""
+    """Give each item a new cycle or, at a cost of theta, a place right after an earlier item."""
     q = np.exp(-theta)
     out = np.empty((size, n), np.int64)
     for row in range(size):
@@ -127,7 +126,7 @@ def _cayley_draws(n, theta, size, rng):
 
 @numba.njit(cache=True)
 def _hamming_draws(n, displaced, rng):
-    """Displace so many items in each draw: which ones at random, then a random derangement of them."""
+    """Displace that number of items in each draw: which ones at random, then a random derangement of them."""
     size = displaced.shape[0]
     out = np.empty((size, n), np.int64)
     items = np.arange(n)

@@ -1,4 +1,4 @@
-"""What every model with probabilities can be asked: recommendations, probabilities, groups, cut-offs, verdict."""
+"""What every model with probabilities offers: recommendations, probabilities, groups, cut-offs, verdict."""
 
 from __future__ import annotations
 
@@ -16,35 +16,42 @@ from bmcd.clicks.item_table import Filter, allowed_items
 from bmcd.clicks.log import Clicks
 from bmcd.errors import InputError
 from bmcd.inference.diagnostics import SHORT, Verdict
-from bmcd.inference.draws import ChainDraws
+from bmcd.inference.draws import ChainDraws, MaxDraws
 from bmcd.markup import tag
-from bmcd.models.answers import Answers, MaxDraws, Options, Predictions
 from bmcd.models.clusters import ClusterSummaries
 from bmcd.models.cutoffs import cutoff_for, cutoff_table, sure_cutoff_for
 from bmcd.models.estimator import BaseEstimator, not_fitted
-from bmcd.models.hits import read_truth, was_clicked
 from bmcd.models.list_rules import Rules, RulesReport, read_rules, ruled_lists
 from bmcd.models.persistence import Packed, save
-from bmcd.models.top_k import Frame, Lists, check_horizon, check_k, recommendation_frame
-from bmcd.models.warnings import warn_if_few_are_left
+from bmcd.models.predictor import Options, Predictions, Predictor
+from bmcd.models.top_k import (
+    Frame,
+    Lists,
+    check_horizon,
+    check_k,
+    read_truth,
+    recommendation_frame,
+    warn_if_few_are_left,
+    was_clicked,
+)
 from bmcd.simulation import Simulation
 from bmcd.utils import Floats
 
 
 class ProbabilityModel(BaseEstimator, ABC):
-    """A recommender whose answers are probabilities. A model of this kind sets `clicks_` and `_answers` in its fit.
+    """A recommender that returns probabilities. A model of this kind sets `clicks_` and `_answers` in its fit.
 
     Attributes
     ----------
     clicks_ : the clicks it was fitted to (without users, if it was saved without them)
-    converged_, verdict_ : whether the chains have converged, and that in words with advice
-    clusters_ : what each cluster is like, a `ClusterSummaries`
+    converged_, verdict_ : whether the chains have converged, and a verdict in words with advice
+    clusters_ : a summary of each cluster, a `ClusterSummaries`
     """
 
     clicks_: Clicks
     draws_: ChainDraws
-    _answers: Answers
-    _number: str  # the parameter that says how many clusters there are
+    _answers: Predictor
+    _number: str  # the parameter with the number of clusters
 
     def recommend(
         self,
@@ -72,7 +79,7 @@ class ProbabilityModel(BaseEstimator, ABC):
         the user has not clicked, are exchangeable. First comes the one with the better consensus rank, on average
         over the user's own clusters, each as probable as it is for this user (with several tastes: the one more
         probable as the very next click), then the one with the smaller id. Where k or the horizon is more than is
-        left, a `ShortListWarning` says so.
+        left, a `ShortListWarning` is given.
 
         Parameters
         ----------
@@ -135,7 +142,7 @@ class ProbabilityModel(BaseEstimator, ABC):
     ) -> Frame:
         """Recommend to users the model has never seen, from their clicks alone; see `recommend`.
 
-        What is hidden about them is summed out under the stored posterior, which their clicks do not change.
+        Their latent variables are summed out under the stored posterior, which their clicks do not change.
 
         Parameters
         ----------
@@ -156,10 +163,10 @@ class ProbabilityModel(BaseEstimator, ABC):
         ['ann', 'ann', 'bob', 'bob']
         """
         least = _check_probability(min_probability)
-        strangers = clicks_of_histories(histories, self.check_fitted().clicks_, unknown)
+        new_users = clicks_of_histories(histories, self.check_fitted().clicks_, unknown)
         k, horizon = check_k(k), check_horizon(horizon, k)
         options = Options(max_draws, n_threads, progress)
-        return self._frame_for(strangers, k, horizon, self.allowed(items, only, never), rules, least, options)
+        return self._frame_for(new_users, k, horizon, self.allowed(items, only, never), rules, least, options)
 
     def lists(
         self,
@@ -224,7 +231,7 @@ class ProbabilityModel(BaseEstimator, ABC):
         never: Filter | None = None,
         n_threads: int | None = None,
     ) -> Frame:
-        """Return the k items that a click on this item says most about: "who clicked this goes on to".
+        """Return the k items that a click on this item makes more likely: "who clicked this also clicks".
 
         A frame with the columns item, title (if there are any), rank, probability (of being the very next click of
         a visitor who has clicked only this item), lift (that over the probability for a visitor who has clicked
@@ -308,9 +315,9 @@ class ProbabilityModel(BaseEstimator, ABC):
     def law_of_next_click(
         self, people: Clicks, *, max_draws: MaxDraws = "auto", n_threads: int | None = None
     ) -> tuple[Floats, Floats]:
-        """Return the law of the next click of anybody with clicks on the model's items, and its Monte Carlo error.
+        """Return the next-click distribution of any users with clicks on the model's items, and its standard error.
 
-        Both are people x items, in the order of `clicks_`; the law is 0 for clicked items.
+        Both are users x items, in the order of `clicks_`; the probability is 0 for clicked items.
         """
         options = Options(max_draws, n_threads, False)
         self.check_fitted()
@@ -320,17 +327,17 @@ class ProbabilityModel(BaseEstimator, ABC):
         return np.concatenate(law), np.concatenate(mcse)
 
     def memberships_of(self, people: Clicks, *, max_draws: MaxDraws = "auto") -> Floats:
-        """Return `memberships` of anybody with clicks on the model's items, as an array."""
+        """Return `memberships` of any users with clicks on the model's items, as an array."""
         self.check_fitted()
         return self._answers.memberships(people, Options(max_draws, None, False))
 
     def memberships(
         self, users: Iterable[Any] | None = None, *, max_draws: MaxDraws = "auto", n_threads: int | None = None
     ) -> Any:
-        """Return how much each user belongs to each cluster: a frame with a row a user and a column a cluster.
+        """Return how much each user belongs to each cluster: one row per user and one column per cluster.
 
-        The columns are user, then "1", "2", ... as the clusters are numbered in `clusters_`, whatever they are
-        called, so that a program can rely on them. A row sums to 1.
+        The columns are user, then "1", "2", ... as the clusters are numbered in `clusters_`, whatever their names,
+        so that a program can rely on them. A row sums to 1.
 
         >>> import bmcd
         >>> model = bmcd.BMCD(2).fit(bmcd.simulate(n_users=100, seed=1).clicks, draws=10, warmup=10, chains=2)
@@ -355,7 +362,7 @@ class ProbabilityModel(BaseEstimator, ABC):
         horizon: int | None = None,
         **options: Any,
     ) -> Any:
-        """Return what a cut-off would do: a frame with cutoff, n and share of recommendations kept, and accuracy.
+        """Return the effect of cut-offs: a frame with cutoff, n and share of recommendations kept, and accuracy.
 
         ``test`` has the clicks held out of those it was fitted to, or is the simulation. The probabilities refer to
         the next `horizon` clicks, by default k; users are scored as in `bmcd.evaluate`. ``options`` are those of
@@ -387,7 +394,7 @@ class ProbabilityModel(BaseEstimator, ABC):
         It does so with this confidence for other users like those of ``test``, although it is chosen on these: see
         `bmcd.models.cutoffs.sure_cutoff_for`. By default that rests on a bootstrap over users, with
         ``finite_sample`` on a bound that holds for any number of them. With confidence None the hit rate is only
-        that on these data, and a little lower on others. If no cut-off will do, an error says what can be promised.
+        that on these data, and a little lower on others. If no cut-off will do, an error reports what is reached.
         """
         probability, hit, user = self._hits(test, k, horizon, options)
         if confidence is None:
@@ -408,15 +415,15 @@ class ProbabilityModel(BaseEstimator, ABC):
 
     @property
     def clusters_(self) -> ClusterSummaries:
-        """What each cluster is like, the largest first: `print` it, or take `to_frame()`."""
+        """A summary of each cluster, the largest first: `print` it, or take `to_frame()`."""
         self.check_fitted()
         return self._answers.clusters()
 
     def name_clusters(self, names: Mapping[int, str]) -> Self:
-        """Call clusters, by their numbers in `clusters_`, by names of your own, and return the model itself.
+        """Call clusters, by their numbers in `clusters_`, by names that you choose, and return the model itself.
 
         The names are shown by `clusters_`, `explain` and the report, and `save` keeps them. Other clusters keep
-        theirs; an empty name takes one away. `clusters_` has suggestions, as `suggested_name`.
+        theirs; an empty name removes one. `clusters_` has suggestions, as `suggested_name`.
 
         >>> import bmcd
         >>> model = bmcd.BMCD(2).fit(bmcd.simulate(n_users=100, seed=1).clicks, draws=10, warmup=10, chains=2)
@@ -428,13 +435,13 @@ class ProbabilityModel(BaseEstimator, ABC):
         return self
 
     def save(self, path: str | Path, *, clicks: bool = True) -> None:
-        """Write everything that was learned to one file, which `bmcd.load` opens.
+        """Write the fitted model to one file, which `bmcd.load` opens.
 
-        The file holds every user's clicks, so that only its owner can read it (mode 0600). With ``clicks=False`` it
+        The file holds every user's clicks, so only its owner can read it (mode 0600). With ``clicks=False`` it
         holds no user id, no sequence of clicks, and no number that depends on fewer than five users. Such a model
         can serve `recommend_for`, but not `recommend`; clusters that had fewer users than that in a draw count in
         it as clusters without preferences. Items stay in the order of the clicks, which may be that of their first
-        clicks: fit to ``clicks.of_items(...)`` in another order if that must not be told, as ``bmcd fit
+        clicks: fit to ``clicks.of_items(...)`` in another order if that must not be revealed, as ``bmcd fit
         --no-clicks`` does.
         """
         save(self, path, clicks=clicks)
@@ -453,7 +460,7 @@ class ProbabilityModel(BaseEstimator, ABC):
         """Return the clicks it was fitted to, or an error if it was saved without them."""
         if self.check_fitted().clicks_.n_users == 0:
             raise InputError(
-                "this model was saved without the clicks it was fitted to, so it knows no users: use recommend_for "
+                "this model was saved without the clicks it was fitted to, so it has no users: use recommend_for "
                 "with their clicks."
             )
         return self.clicks_
@@ -473,11 +480,11 @@ class ProbabilityModel(BaseEstimator, ABC):
         )
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
-        """Let notebooks show the line above, which says whether it converged."""
+        """Let notebooks show the line above, which reports whether it converged."""
         return {"text/plain": repr(self), "text/html": tag("pre", repr(self))}
 
     def _to_explain(self, user: Any, item: Any, history: Iterable[Any] | None) -> tuple[Clicks, int, str]:
-        """Return the clicks of one person, the column of an item they have not clicked, and its title."""
+        """Return the clicks of one user, the column of an item they have not clicked, and its title."""
         known = self.check_fitted().clicks_
         if history is None:
             person = self.clicks_with_users().of_users(self._answers.rows([user]))
@@ -493,7 +500,7 @@ class ProbabilityModel(BaseEstimator, ABC):
         self, people: Clicks, k: int, horizon: int, allowed: NDArray[np.bool_] | None, rules: Rules | None,
         least: float | None, options: Options,
     ) -> Frame:  # fmt: skip
-        """Return recommendations for people it was not fitted to."""
+        """Return recommendations for users it was not fitted to."""
         if rules is None:
             lists = self._answers.lists(people, None, k, allowed, options, horizon)
         else:
@@ -505,7 +512,7 @@ class ProbabilityModel(BaseEstimator, ABC):
         self, people: Clicks, rows: NDArray[np.int64] | None, k: int, horizon: int,
         allowed: NDArray[np.bool_] | None, rules: Rules, options: Options,
     ) -> tuple[Lists, RulesReport]:  # fmt: skip
-        """Return lists under rules, of users of the fit in these rows, or of other people."""
+        """Return lists under rules, of users of the fit in these rows, or of other users."""
         n_items, n_users = people.n_items, people.n_users if rows is None else len(rows)
         every = np.ones(n_items, np.bool_) if allowed is None else allowed
         read = read_rules(rules, self.clicks_.items_table, k, every)

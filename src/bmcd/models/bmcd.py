@@ -11,55 +11,43 @@ from numpy.typing import ArrayLike
 from bmcd.clicks.log import Clicks
 from bmcd.errors import InputError
 from bmcd.inference import diagnostics
-from bmcd.inference.draws import Draws
+from bmcd.inference.arviz import mixture_tree
+from bmcd.inference.draws import Draws, MaxDraws
+from bmcd.inference.mixture import Priors
 from bmcd.inference.posterior import sample_posterior
-from bmcd.inference.priors import Priors
 from bmcd.inference.run import Run
-from bmcd.models.answers import MaxDraws, Options
-from bmcd.models.arviz_tree import mixture_tree
 from bmcd.models.base import ProbabilityModel
-from bmcd.models.bmcd_answers import MixtureAnswers
-from bmcd.models.choose_clusters import ClusterChoice, choose_n_clusters
+from bmcd.models.bmcd_predictor import BMCDPredictor, Explanation, explain
+from bmcd.models.choose import choose_n_clusters
 from bmcd.models.estimator import clone
-from bmcd.models.explanation import Explanation, explain
 from bmcd.models.persistence import Packed
-from bmcd.models.stored_choices import pack_cluster_choice, read_cluster_choice
-from bmcd.models.stored_draws import pack_mixture, read_cluster_names, unpack_mixture, with_cluster_names
-from bmcd.models.subsample import (
-    UserSample,
-    read_user_sample,
-    refuse_interrupted,
-    sample_of,
-    some_users,
-    with_user_sample,
-)
+from bmcd.models.shared_fit import draws_and_sample, earlier_fit, some_users, warn_about_fit
+from bmcd.models.stored_draws import Fit, pack_mixture, unpack_mixture
 from bmcd.models.top_k import check_horizon, check_k
-from bmcd.models.warm_start import earlier_fit
-from bmcd.models.warnings import warn_about_fit
 from bmcd.progress import tell
 
-# k for which other distances than the footrule count, unless `fit` is told otherwise.
+# k for which other distances than the footrule count, unless `fit` is given others.
 COUNTED = (5, 10)
 
 
 class BMCD(ProbabilityModel):
     """Bayesian Mallows for clicking data.
 
-    Every user has a hidden ranking of all items in which the clicked ones come first; users fall into clusters,
-    each with a consensus ranking. `fit` draws from the posterior of all that is hidden. `recommend` gives the items
-    most probable to be among a user's next k.
+    Every user has a latent ranking of all items in which the clicked ones come first; users fall into clusters,
+    each with a consensus ranking. `fit` draws from the posterior of all latent variables. `recommend` returns
+    the items most probable to be among a user's next k.
 
     Parameters
     ----------
     n_clusters
         How many clusters. "auto" tries 2 to 8, then more while the largest is best (up to 64), and takes the one
-        that `choose_n_clusters` recommends; `choice_` says why.
+        that `choose_n_clusters` recommends; `choice_` has the reason.
     distance
         Of the Mallows model: "footrule" (exact, fast), or another of `bmcd.mallows.DISTANCES` with sampler="paper".
     rank_scale
         "linear", "sqrt" or "log" spacing of the ranks, or n increasing numbers; see `docs/model.md`.
     priors
-        `Priors()`; what changes the posterior.
+        Prior distributions, a `bmcd.Priors`; by default `Priors()`.
     sampler
         "exact" or "paper", see `bmcd.inference.posterior.sample_posterior`.
     start
@@ -71,11 +59,11 @@ class BMCD(ProbabilityModel):
     ----------
     clicks_ : the clicks it was fitted to (without users, if it was saved without them)
     n_clusters_ : how many clusters there are
-    choice_ : what `choose_n_clusters` found, with n_clusters="auto"
-    sample_ : how many users each chain was given and why, a `UserSample`; None if all of them
-    draws_ : the draws, a `Draws`
-    converged_, verdict_ : have the chains converged, and that in words with advice
-    clusters_ : what each cluster is like, a `ClusterSummaries`
+    choice_ : the result of `choose_n_clusters`, with n_clusters="auto"
+    sample_ : the number of users of each chain and the reason, a `UserSample`; None if all of them
+    draws_ : the posterior draws, a `Draws`
+    converged_, verdict_ : whether the chains have converged, and a verdict in words with advice
+    clusters_ : a summary of each cluster, a `ClusterSummaries`
 
     Examples
     --------
@@ -89,7 +77,7 @@ class BMCD(ProbabilityModel):
     """
 
     draws_: Draws
-    _answers: MixtureAnswers
+    _answers: BMCDPredictor
     _number = "n_clusters"
 
     def __init__(
@@ -130,7 +118,7 @@ class BMCD(ProbabilityModel):
         start: BMCD | None = None,
         max_users: int | Literal["auto"] | None = None,
     ) -> BMCD:
-        """Draw from the posterior given the clicks, and return self. What was learned before is forgotten.
+        """Draw from the posterior given the clicks, and return self. Earlier results are discarded.
 
         Parameters
         ----------
@@ -145,18 +133,18 @@ class BMCD(ProbabilityModel):
         n_threads, progress
             Chains at a time (default: as many as cores); a bar (default: if standard error is a terminal).
         checkpoint
-            A file from which the same call goes on if it was stopped, to the same end.
+            Checkpoint file; an interrupted fit resumes from it with identical results.
         max_time
             Seconds after which to stop with what has been drawn. (Choosing the number of clusters does not count.)
         count_k
             Only for other distances than the footrule: the k that `recommend` will be asked for (5 and 10).
         start
-            A model fitted to earlier clicks, at whose draws the chains start: the clusters stay what they were.
-            Users and items may be others; new items enter by their clicks. "auto" keeps its number of clusters.
+            A model fitted to earlier clicks, at whose draws the chains start: the clusters stay the same.
+            Users and items may differ; new items are placed by their clicks. "auto" keeps its number of clusters.
         max_users
-            Give every chain a random sample of so many users, its own, where there are more; "auto" finds out how
-            many are enough, by doubling until held-out clicks gain less than a standard error (`sample_`). All are
-            served from their own clicks all the same. For the footrule.
+            Maximum number of users per chain; each chain draws its own random sample. "auto" finds out how many
+            are enough, by doubling until held-out clicks gain less than a standard error (`sample_`). All users are
+            served from their own clicks. For the footrule.
         """
         run = Run(draws, warmup, chains, thin, seed, n_threads, progress, checkpoint, max_time=max_time)
         clicks = clicks if isinstance(clicks, Clicks) else Clicks.from_frame(clicks)
@@ -192,27 +180,22 @@ class BMCD(ProbabilityModel):
         if max_users is not None and self.distance != "footrule":
             raise InputError(
                 "max_users is for the footrule: other distances count for the users that a chain sees, and for "
-                "nobody else."
+                "no others."
             )
 
-        def trial(others: Clicks, short: Run, size: int) -> MixtureAnswers:
-            tried = sample_posterior(others, n_clusters, short, max_users=size, **model)
-            refuse_interrupted(tried.stopped)
-            return MixtureAnswers(others, tried)
+        def draw(some: Clicks, how: Run, size: int | None, _is_trial: bool) -> Draws:
+            return sample_posterior(some, n_clusters, how, max_users=size, **model)
 
-        sample = sample_of(clicks, max_users, run, trial)
-        size = None if sample is None else sample.max_users
-        drawn = sample_posterior(clicks, n_clusters, run, max_users=size, **model)
-        self._learn(clicks, drawn, choice, sample)
+        drawn, sample = draws_and_sample(clicks, max_users, run, BMCDPredictor, draw)
+        self._learn(Fit(clicks, drawn, choice, sample, {}))
         warn_about_fit(self.verdict_, drawn, choice.edge_in_words if choice else "")
         return self
 
-    def _learn(
-        self, clicks: Clicks, draws: Draws, choice: ClusterChoice | None, sample: UserSample | None = None
-    ) -> None:
-        self.clicks_, self.draws_, self.choice_, self.sample_ = clicks, draws, choice, sample
-        self.n_clusters_ = draws.problem.n_clusters
-        self._answers = MixtureAnswers(clicks, draws)
+    def _learn(self, fit: Fit) -> None:
+        self.clicks_, self.draws_, self.choice_, self.sample_, names = fit
+        self.n_clusters_ = self.draws_.problem.n_clusters
+        self._answers = BMCDPredictor(self.clicks_, self.draws_)
+        self._answers.cluster_names = dict(names)
 
     def explain(
         self,
@@ -224,10 +207,10 @@ class BMCD(ProbabilityModel):
         max_draws: MaxDraws = "auto",
         history: Iterable[Any] | None = None,
     ) -> Explanation:
-        """Explain why the probability of an item is what it is: the user's clusters, and what each contributes.
+        """Explain the probability of an item: the user's clusters, and what each contributes.
 
         The probability is that of being among the next `horizon` clicks, by default k. ``history`` gives the clicks
-        of someone the model has not seen; ``user`` is then only a name (or None).
+        of a user the model has not seen; ``user`` is then only a name (or None).
 
         >>> import bmcd
         >>> model = bmcd.BMCD(2).fit(bmcd.simulate(n_users=100, seed=1).clicks, draws=10, warmup=10, chains=2)
@@ -270,19 +253,15 @@ class BMCD(ProbabilityModel):
         max_draws
             How many draws to take over all chains, evenly spaced; by default all.
         """
-        options = Options(max_draws, n_threads, progress)
         draws, names = self.check_fitted().draws_, self._answers.names()
-        return mixture_tree(draws, names, self.clicks_, users, options)
+        return mixture_tree(draws, names, self.clicks_, users, max_draws, n_threads, progress)
 
     def packed(self, *, clicks: bool = True) -> Packed:
         """Return header and arrays of the file that `save` writes."""
-        draws, with_users = self.check_fitted().draws_, clicks and self.clicks_.n_users > 0
-        names = ("n_clusters", "alpha_update", "ranks_move")
-        options = {name: getattr(self, name) for name in names}
-        header, arrays = pack_mixture(draws, self.clicks_, options, with_users)
-        choice, more = pack_cluster_choice(self.choice_, self.clicks_, with_users)
-        header = with_cluster_names({**header, **choice}, self._answers.cluster_names)
-        return with_user_sample(header, self.sample_, with_users), arrays | more
+        draws, names = self.check_fitted().draws_, self._answers.cluster_names
+        options = {name: getattr(self, name) for name in ("n_clusters", "alpha_update", "ranks_move")}
+        fit = Fit(self.clicks_, draws, self.choice_, self.sample_, names)
+        return pack_mixture(fit, options, clicks and self.clicks_.n_users > 0)
 
     def with_choice(self) -> BMCD:
         """Return a model that is not fitted, with the number of clusters that "auto" has chosen."""
@@ -293,8 +272,7 @@ class BMCD(ProbabilityModel):
     @classmethod
     def restored(cls, header: Mapping[str, Any], arrays: Mapping[str, Any]) -> BMCD:
         """Return the model that `save` wrote as this header and these arrays; see `bmcd.load`."""
-        parameters, clicks, draws = unpack_mixture(header, arrays)
-        model, choice = cls(**parameters), read_cluster_choice(header, arrays, clicks)
-        model._learn(clicks, draws, choice, read_user_sample(header))
-        model._answers.cluster_names = read_cluster_names(header, draws.problem.n_clusters)
+        parameters, fit = unpack_mixture(header, arrays)
+        model = cls(**parameters)
+        model._learn(fit)
         return model

@@ -1,4 +1,4 @@
-"""What each cluster is like: matched between draws and chains, summarised, and named."""
+"""What each cluster or taste is like: summarised and named."""
 
 from __future__ import annotations
 
@@ -10,75 +10,18 @@ from typing import Any, Literal, NamedTuple, overload
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import linear_sum_assignment
 
 from bmcd.clicks.log import Clicks, Library
 from bmcd.errors import InputError
-from bmcd.inference.draws import Draws
+from bmcd.inference.draws import ClusterMatching, Draws
 from bmcd.markup import short_title, table
-from bmcd.utils import Floats, shown
+from bmcd.utils import shown
 
-# How often the draws of a chain are matched to their mean ranks, which then change.
-ROUNDS = 3
-
-
-@dataclass(frozen=True, eq=False)
-class ClusterNames:
-    """Names 0, 1, ... by falling size, the same in every draw."""
-
-    name: NDArray[np.int64]
-    """[chain, draw, cluster]: the name of what that draw calls ``cluster``."""
-    agreement: Floats
-    """[name]: how well the chains agree on the consensus; 1 is the same in all, 0 no more alike than by chance."""
-
-    def sort(self, values: NDArray[Any]) -> NDArray[Any]:
-        """Return values, [chain, draw, cluster, ...], with their clusters in the order of the names."""
-        order = np.argsort(self.name, axis=2)
-        return np.take_along_axis(values, order.reshape(*order.shape, *[1] * (values.ndim - 3)), axis=2)
-
-
-def name_clusters(draws: Draws) -> ClusterNames:
-    """Match clusters by their consensus rankings, first the draws of each chain, then the chains.
-
-    Each match has the smallest sum of footrule distances. The draws of a chain are matched to its mean ranks, which
-    are then computed anew; the mean ranks of a chain are matched to those of the chain with the highest log joint.
-    """
-    rho = draws.rho.astype(np.float64)
-    n_chains, n_draws, n_clusters, n_items = rho.shape
-    name = np.empty((n_chains, n_draws, n_clusters), np.int64)
-    means = np.empty((n_chains, n_clusters, n_items))
-    for chain in range(n_chains):
-        mean = rho[chain, -1]
-        for _ in range(ROUNDS):
-            for s in range(n_draws):
-                name[chain, s] = _match(rho[chain, s], mean)
-            mean = np.take_along_axis(rho[chain], np.argsort(name[chain], axis=1)[:, :, None], axis=1).mean(axis=0)
-        means[chain] = mean
-    first = int(draws.log_joint.mean(axis=1).argmax())
-    for chain in range(n_chains):
-        to_first = _match(means[chain], means[first])
-        name[chain] = to_first[name[chain]]
-        means[chain] = means[chain][np.argsort(to_first)]
-    by_chain = ClusterNames(name, np.ones(n_clusters))
-    size = by_chain.sort(draws.label_counts.astype(np.float64)).mean(axis=(0, 1))
-    place = np.argsort(np.argsort(-size, kind="stable"))
-    by_chance = max((n_items**2 - 1) / 3, 1.0)
-    others = [chain for chain in range(n_chains) if chain != first] or [first]
-    distance = np.abs(means[others] - means[first]).sum(axis=2).mean(axis=0)
-    return ClusterNames(place[name], np.clip(1.0 - distance / by_chance, 0.0, 1.0)[np.argsort(place)])
-
-
-def _match(these: Floats, those: Floats) -> NDArray[np.int64]:
-    """Return, for each of these rankings, which of those it is matched with."""
-    distance = np.abs(these[:, None, :] - those[None, :, :]).sum(axis=2)
-    return np.asarray(linear_sum_assignment(distance)[1], np.int64)
-
-
-# A word stands for a cluster if it is in this share of the titles that set it apart, and so many times more
+# A word stands for a cluster if it is in this share of the titles that set it apart, and LEAST_LIFT times more
 # frequent there than in all titles.
 LEAST_SHARE, LEAST_LIFT = 0.6, 1.5
 MOST_WORDS, MOST_TITLES = 2, 2
-# Letters of a title in a suggested name, and of a name that people give.
+# Letters of a title in a suggested name, and of a name that users give.
 LONGEST_TITLE, LONGEST_NAME = 30, 200
 _WORD = re.compile(r"[^\W\d_]{3,}")
 
@@ -121,7 +64,7 @@ def _shortened(title: str) -> str:
 
 
 def checked_names(names: object, n_clusters: int) -> dict[int, str]:
-    """Return names by cluster number, or an error that says what is wrong with them.
+    """Return names by cluster number, or an error that describes what is wrong with them.
 
     >>> checked_names({2: " sale "}, 3)
     {2: 'sale'}
@@ -183,7 +126,7 @@ class ClusterSummary:
     kind: Literal["cluster", "taste"] = "cluster"
     """A user belongs to one cluster, and has several tastes: users of a taste are then shares of users added up."""
     name: str | None = None
-    """What people call it; see `name_clusters` of the model."""
+    """The name it was given; see `name_clusters` of the model."""
     suggested_name: str = ""
     """What it could be called, by the titles of the items that set it apart."""
 
@@ -289,15 +232,15 @@ class Groups(NamedTuple):
     agreement: NDArray[np.float64]  # [cluster]
 
 
-def summarise_clusters(draws: Draws, names: ClusterNames, clicks: Clicks) -> ClusterSummaries:
-    """Return what each cluster is like in the draws; ``clicks`` has the ids and titles of the items."""
+def summarise_clusters(draws: Draws, names: ClusterMatching, clicks: Clicks) -> ClusterSummaries:
+    """Return a summary of each cluster in the draws; ``clicks`` has the ids and titles of the items."""
     # Where a chain sees a sample of the users, they stand for all.
-    everybody = draws.problem.n_users / draws.problem.n_users_of_chain
+    scale_up = draws.problem.n_users / draws.problem.n_users_of_chain
     groups = Groups(
         "cluster",
         names.sort(draws.alpha),
         names.sort(draws.rho),
-        names.sort(draws.label_counts.astype(np.float64)) * everybody,
+        names.sort(draws.label_counts.astype(np.float64)) * scale_up,
         names.sort(draws.tau).mean(axis=(0, 1)),
         names.agreement,
     )
@@ -305,7 +248,7 @@ def summarise_clusters(draws: Draws, names: ClusterNames, clicks: Clicks) -> Clu
 
 
 def summarise_groups(groups: Groups, clicks: Clicks) -> ClusterSummaries:
-    """Return what each group is like; ``clicks`` has the ids and titles of the items."""
+    """Return a summary of each group; ``clicks`` has the ids and titles of the items."""
     alpha, rho, sizes, share = groups.alpha, groups.rho, groups.sizes, groups.share
     rank = rho.mean(axis=(0, 1))
     low, high = np.percentile(rho, INTERVAL, axis=(0, 1))

@@ -1,4 +1,4 @@
-"""What a cut-off buys: how many recommendations are kept, and how many of those are hits."""
+"""What a cut-off does: how many recommendations are kept, and how many of those are hits."""
 
 # mypy: disable-error-code="no-untyped-def"
 
@@ -56,7 +56,7 @@ def lower_bound(values: Floats, confidence: float = 0.95, seed: int = 0) -> floa
 def qualified(n: int, p_value: Callable[[int], float], starts: Sequence[int], confidence: float) -> list[int]:
     """Return the settings whose hypotheses are rejected, of ``n`` in order from the safest on.
 
-    Testing begins at each of the starts and goes on until the first that is not rejected. Several starts share the
+    Testing starts at each of these and continues until the first that is not rejected. Several starts share the
     level (Bonferroni), so that one may lie where there is nothing to find.
 
     >>> qualified(5, [0.2, 0.01, 0.02, 0.3, 0.0].__getitem__, [0], 0.95)
@@ -95,7 +95,7 @@ def _log_capital(values, least, level):
 
 # Cut-offs of the paper's tables are multiples of this.
 CUTOFF_STEP = 0.05
-# For a promise: cut-offs that are looked at, users it needs, and draws of what chance alone does.
+# With confidence: cut-offs that are tried, users that are needed, and bootstrap draws.
 CANDIDATES, FEWEST_USERS, RESAMPLES = 101, 30, 2000
 # Where the bound is for finite samples: cut-offs are tested from those on that keep these shares of all
 # recommendations.
@@ -130,7 +130,7 @@ def cutoff_for(probability: ArrayLike, hit: ArrayLike, hit_rate: float, *, min_k
     Few recommendations can be all hits by luck, which is why `min_kept` matters. The cut-off is chosen on these
     data, so the hit rate on others will be a little lower: `sure_cutoff_for` allows for that.
 
-    When no cut-off reaches the wanted hit rate this is an error that says what can be reached, and not None, which
+    When no cut-off reaches the wanted hit rate an error reports what can be reached, and not None, which
     as a `min_probability` would mean no cut-off at all.
 
     >>> cutoff_for([0.1, 0.2, 0.3, 0.4], [False, True, False, True], hit_rate=0.6, min_kept=1)
@@ -171,18 +171,18 @@ def sure_cutoff_for(
 ) -> float:
     """Return the smallest cut-off whose hit rate is at least the wanted one, with this confidence.
 
-    The hit rate is that of other users like these, and the promise holds although the cut-off is chosen on these
+    The hit rate is that of other users like these, and the confidence holds although the cut-off is chosen on these
     data: the bound is for all cut-offs at once. For each it looks at what every user adds to hits - hit_rate x
-    recommendations, as a sum over its own standard error. The sum that chance alone would exceed somewhere is found
+    recommendations, as a sum over its standard error. The sum that chance alone would exceed somewhere is found
     by giving the users random signs and sizes (a Gaussian multiplier bootstrap); a cut-off is good if its sum is
-    larger. Users, not recommendations, are what is random: those of one user hang together.
+    larger. Users, not recommendations, are what is random: those of one user are correlated.
 
     With ``finite_sample`` the bound does not rest on many users being there: cut-offs are tested one after the
     other, from some of them towards smaller ones, by betting (`bmcd.models.cutoffs`). It is a little
     stricter.
 
     Up to `CANDIDATES` cut-offs are looked at, which keep at least ``min_kept`` recommendations of at least
-    `FEWEST_USERS` users. When none is good this is an error that says what can be promised.
+    `FEWEST_USERS` users. When none is good an error reports which hit rate is reached with this confidence.
 
     >>> rng = np.random.default_rng(1)
     >>> p, user = rng.random(4000), np.repeat(np.arange(400), 10)
@@ -205,7 +205,7 @@ def sure_cutoff_for(
     enough = (kept.sum(axis=0) >= min_kept) & ((kept > 0).sum(axis=0) >= FEWEST_USERS)
     if not enough.any():
         raise InputError(
-            f"no cut-off keeps {min_kept:,} recommendations of {FEWEST_USERS} users, which a promise needs: there "
+            f"no cut-off keeps {min_kept:,} recommendations of {FEWEST_USERS} users, which confidence needs: there "
             f"are {len(p):,} of {n_users:,} users. Ask without confidence (None), or give more test clicks."
         )
     cuts, kept, hits = cuts[enough], kept[:, enough], hits[:, enough]
@@ -323,7 +323,7 @@ def _check_rate(value: float, name: str) -> None:
 def wilson(hits: ArrayLike, n: ArrayLike, level: float = 0.95) -> tuple[Floats, Floats]:
     """Return the two ends of Wilson's interval of shares; it is good also for few tries, and for 0 hits or all.
 
-    Of no tries it is 0 to 1. Every recommendation counts as a try of its own. Those of one user hang together, so
+    Of no tries it is 0 to 1. Every recommendation counts as a separate try. Those of one user are correlated, so
     over all recommendations the bootstrap over users is better; within a narrow bin of probability there are few of
     a user.
 

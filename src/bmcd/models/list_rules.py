@@ -25,8 +25,8 @@ Bools = NDArray[np.bool_]
 # Asks a recommender for the best k allowed items of users, who are given by their places among those asked for.
 Ask = Callable[[Ints, int, Bools | None], Lists]
 
-# The best items of each user that rules choose from, at first: at least so many, and so many for each place in a
-# list; and users at a time.
+# The best items of each user that rules choose from, at first: at least CANDIDATES, and PER_PLACE for each place in
+# a list; and users at a time.
 CANDIDATES, PER_PLACE, BLOCK = 100, 4, 20_000
 # Where a user's candidates do not suffice, each of this many groups is asked for, or else this many items.
 FEW_GROUPS, MANY = 200, 5_000
@@ -174,7 +174,7 @@ SUMMED = ("plain", "kept", "n_users", "n_changed", "n_unkept")
 
 
 def read_rules(rules: Rules, table: ItemTable | None, k: int, allowed: Bools) -> ReadRules:
-    """Return rules as numbers, or an error that says why no list of k allowed items can keep them."""
+    """Return rules as numbers, or an error that explains why no list of k allowed items can keep them."""
     given = (rules,) if isinstance(rules, ListRules) else tuple(rules)
     if not given or not all(isinstance(one, ListRules) for one in given):
         raise InputTypeError(f"rules must be bmcd.ListRules(...), or a list of them, not {shown(rules)}.")
@@ -425,7 +425,7 @@ def groups_in_lists(items: Ints, rules: ReadRules) -> Ints:
 def choose(items: Ints, score: Floats, k: int, rules: ReadRules) -> tuple[Ints, Ints]:
     """Return the places of the chosen candidates, [user, k], and what is lacking in floors, groups and length.
 
-    The last column of what is lacking says whether an item that is no candidate might belong in the list.
+    The last column of what is lacking shows whether an item that is no candidate might belong in the list.
 
     ``items`` and ``score`` are candidates, [user, candidate], the highest score first, -1 where there are fewer.
     """

@@ -139,7 +139,7 @@ def unpack_parts(header: Mapping[str, Any], arrays: Arrays) -> dict[str, Any]:
         own = {**below(arrays, f"parts/{number}/"), **shared}
         models[str(part["name"])] = unpack({**part, "clicks": header["clicks"]}, own)
     if len(models) != len(header["parts"]):
-        raise ValueError("the models must have names of their own")
+        raise ValueError("the models must have different names")
     return models
 
 
@@ -287,7 +287,7 @@ def unpack_item_table(about: Any, arrays: Arrays, n_items: int) -> ItemTable | N
 
 
 def without_users(clicks: Clicks) -> Clicks:
-    """Return what a log says of its items alone: no users, no clicks, and no history, which may name users."""
+    """Return a log with its items alone: no users, no clicks, and no history, which may name users."""
     nobody = clicks.of_users(np.empty(0, np.int64))
     return replace(nobody, history=(), split="", n_repeated=0, n_dropped=0, n_new_users=0)
 

@@ -1,21 +1,22 @@
-"""The draws of `BMCD` and `Tastes` in a model file: packed, and checked before compiled code trusts them."""
+"""Draws of `BMCD` and `Tastes`, and what "auto" chose, in a model file: packed, and checked when they are read."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bmcd.clicks.log import Clicks
-from bmcd.inference.draws import MIXTURE, ChainDraws, Draws
-from bmcd.inference.priors import Priors
+from bmcd.files import json_ready
+from bmcd.inference.draws import MIXTURE, Draws, FitSpec, Schema, check_rankings
+from bmcd.inference.mixture import Priors
 from bmcd.inference.run import Plan
-from bmcd.inference.schema import Problem, Schema, check_rankings
-from bmcd.inference.tastes.draws import TASTES, TasteDraws, read_priors
+from bmcd.inference.tastes.draws import TASTES, TasteDraws, describe_priors, read_priors
 from bmcd.mallows.distances import check_distance
 from bmcd.mallows.rank_scale import scale_values
+from bmcd.models.choose import ClusterChoice, TasteChoice
 from bmcd.models.clusters import checked_names
 from bmcd.models.persistence import (
     Arrays,
@@ -28,7 +29,12 @@ from bmcd.models.persistence import (
     unpack_clicks,
     without_users,
 )
+from bmcd.models.shared_fit import COLUMNS, SHARE, UserSample, sample_table
 from bmcd.utils import shown
+
+if TYPE_CHECKING:
+    import pandas as pd
+
 
 STOPPED = ("finished", "time", "interrupted")
 # Optional arrays, which other functions read.
@@ -36,29 +42,39 @@ TALLY, CHOICE = "draws/tally", "choice/"
 PAPER_OPTIONS = {"alpha_update", "ranks_move"}
 MIXTURE_OPTIONS = {"rate", "concentration", "distance", "rank_scale", "sampler", "start", "count_k", "n_clusters"}
 TASTE_OPTIONS = {"model", "distance", "rank_scale", "n_alphas", "scale_rate", "a", "b", "n_tastes"}
-Unpacked = tuple[dict[str, Any], Clicks, Any]
 
 
-def pack_mixture(draws: Draws, clicks: Clicks, options: Mapping[str, Any], with_users: bool) -> Packed:
-    """Return header and arrays of draws; ``options`` are those of the model that the draws do not know."""
-    header, arrays = _pack(draws, MIXTURE, clicks, options, with_users)
-    if with_users and draws.tally is not None:
-        arrays[TALLY] = draws.tally
+class Fit(NamedTuple):
+    """What a fit of `BMCD` or `Tastes` leaves."""
+
+    clicks: Clicks
+    draws: Any
+    choice: Any  # ClusterChoice or TasteChoice, with "auto"
+    sample: UserSample | None
+    cluster_names: Mapping[int, str]
+
+
+def pack_mixture(fit: Fit, options: Mapping[str, Any], with_users: bool) -> Packed:
+    """Return header and arrays of a fit; ``options`` are those of the model that the draws do not have."""
+    header, arrays = _pack(fit, MIXTURE, options, with_users)
+    if with_users and fit.draws.tally is not None:
+        arrays[TALLY] = fit.draws.tally
     if not with_users:
         _hide(arrays, arrays["draws/label_counts"], alpha=0.0)
-    return header, arrays
+    choice, more = pack_cluster_choice(fit.choice, fit.clicks, with_users)
+    return header | choice, arrays | more
 
 
-def pack_tastes(draws: TasteDraws, clicks: Clicks, n_tastes: int | str, with_users: bool) -> Packed:
-    """Return header and arrays of draws."""
-    header, arrays = _pack(draws, TASTES, clicks, {"n_tastes": n_tastes}, with_users)
+def pack_tastes(fit: Fit, n_tastes: int | str, with_users: bool) -> Packed:
+    """Return header and arrays of a fit."""
+    header, arrays = _pack(fit, TASTES, {"n_tastes": n_tastes}, with_users)
     if not with_users:  # the visits to a taste are at least as many as the users who make them
-        _hide(arrays, arrays["draws/visits_per_taste"], alpha=float(draws.laws().alphas.min()))
-    return header, arrays
+        _hide(arrays, arrays["draws/visits_per_taste"], alpha=float(fit.draws.laws().alphas.min()))
+    return header | _pack_taste_choice(fit.choice), arrays
 
 
-def unpack_mixture(header: Mapping[str, Any], arrays: Arrays) -> Unpacked:
-    """Return the parameters of the model, its clicks and its draws, or raise ValueError, KeyError or TypeError."""
+def unpack_mixture(header: Mapping[str, Any], arrays: Arrays) -> tuple[dict[str, Any], Fit]:
+    """Return the parameters of the model and its fit, or raise ValueError, KeyError or TypeError."""
     options = _checked_options(header, MIXTURE_OPTIONS | PAPER_OPTIONS, {"max_users"})
     if not isinstance(options["count_k"], list):
         raise ValueError("count_k must be a list")
@@ -69,10 +85,10 @@ def unpack_mixture(header: Mapping[str, Any], arrays: Arrays) -> Unpacked:
     _check_finite(fields, ("alpha", "tau", "log_joint", "within_distance"))
     if (fields["alpha"] < 0).any() or (fields["tau"] < 0).any() or not np.allclose(fields["tau"].sum(axis=2), 1.0):
         raise ValueError("alpha must not be negative, and tau must be weights that sum to 1")
-    problem: Problem = fields["problem"]
     draws = Draws(**fields, tally=_tally(arrays, fields, clicks))
+    spec = draws.problem
     parameters = {
-        "n_clusters": "auto" if options["n_clusters"] == "auto" else problem.n_clusters,
+        "n_clusters": "auto" if options["n_clusters"] == "auto" else spec.n_clusters,
         "distance": options["distance"],
         "rank_scale": options["rank_scale"],
         "priors": Priors(rate=options["rate"], concentration=options["concentration"]),
@@ -82,12 +98,13 @@ def unpack_mixture(header: Mapping[str, Any], arrays: Arrays) -> Unpacked:
         "ranks_move": str(options["ranks_move"]),
     }
     check_distance(parameters["distance"])
-    scale_values(problem.n_items, parameters["rank_scale"])
-    return parameters, clicks, draws
+    scale_values(spec.n_items, parameters["rank_scale"])
+    choice = read_cluster_choice(header, arrays, clicks)
+    return parameters, Fit(clicks, draws, choice, _read_sample(header), _read_names(header, spec.n_clusters))
 
 
-def unpack_tastes(header: Mapping[str, Any], arrays: Arrays) -> Unpacked:
-    """Return the parameters of the model, its clicks and its draws, or raise ValueError, KeyError or TypeError."""
+def unpack_tastes(header: Mapping[str, Any], arrays: Arrays) -> tuple[dict[str, Any], Fit]:
+    """Return the parameters of the model and its fit, or raise ValueError, KeyError or TypeError."""
     options = _checked_options(header, TASTE_OPTIONS, {"start", "max_users"})
     n_tastes = options.pop("n_tastes")
     clicks, fields = _unpack(header, arrays, TASTES, options)
@@ -104,25 +121,38 @@ def unpack_tastes(header: Mapping[str, Any], arrays: Arrays) -> Unpacked:
         "priors": read_priors(options),
         "chains": draws.n_chains,
     }
-    return parameters, clicks, draws
+    choice = _read_taste_choice(header)
+    return parameters, Fit(clicks, draws, choice, _read_sample(header), _read_names(header, draws.n_tastes))
 
 
-def with_cluster_names(header: dict[str, Any], names: Mapping[int, str]) -> dict[str, Any]:
-    """Return the header of a file with what people call the clusters."""
-    return {**header, "cluster_names": {str(c): name for c, name in names.items()}}
-
-
-def read_cluster_names(header: Mapping[str, Any], n_clusters: int) -> dict[int, str]:
-    """Return what people call the clusters."""
+def _read_names(header: Mapping[str, Any], n_clusters: int) -> dict[int, str]:
     names = header["cluster_names"]
     if not isinstance(names, dict):
         raise ValueError(f"cluster_names must be names by number, not {shown(names)}")
     return checked_names({int(c): name for c, name in names.items()}, n_clusters)
 
 
-def _pack(
-    draws: ChainDraws, schema: Schema, clicks: Clicks, options: Mapping[str, Any], with_users: bool
-) -> Packed:
+def _pack_sample(sample: UserSample | None, with_users: bool) -> dict[str, Any] | None:
+    if sample is None or (not with_users and is_too_few(int(SHARE * sample.n_users))):  # chosen by few users
+        return None
+    table = json_ready(sample.table.to_dict("list"))
+    return {"max_users": sample.max_users, "n_users": sample.n_users, "table": table}
+
+
+def _read_sample(header: Mapping[str, Any]) -> UserSample | None:
+    if (facts := header["user_sample"]) is None:
+        return None
+    max_users, n_users = (read_whole_number(facts[name], name) for name in ("max_users", "n_users"))
+    table = {name: facts["table"][name] for name in COLUMNS}
+    for name, values in table.items():
+        if not all(value is None or type(value) in (int, float) for value in values):
+            raise ValueError(f"{name} of the samples of users must be numbers, not {shown(values)}")
+    rows = [dict(zip(COLUMNS, row, strict=True)) for row in zip(*table.values(), strict=True)]
+    return UserSample(max_users, n_users, sample_table(rows))
+
+
+def _pack(fit: Fit, schema: Schema, options: Mapping[str, Any], with_users: bool) -> Packed:
+    clicks, draws = fit.clicks, fit.draws
     problem, plan = draws.problem, draws.plan
     arrays: dict[str, NDArray[Any]] = {f"draws/{name}": getattr(draws, name) for name in _names(schema)}
     if not with_users:  # what was followed through the chains are probabilities and clicks of single users
@@ -139,6 +169,8 @@ def _pack(
             "stopped": draws.stopped, "note": draws.note, "caveat": draws.caveat,
         },
         **about,
+        "cluster_names": {str(c): name for c, name in fit.cluster_names.items()},
+        "user_sample": _pack_sample(fit.sample, with_users),
     }  # fmt: skip
     return header, arrays | shared
 
@@ -189,7 +221,7 @@ def _unpack(
     if run["stopped"] not in STOPPED:
         raise ValueError(f"stopped is {shown(run['stopped'])}")
     plan = Plan(run["chains"], run["draws"], run["warmup"], run["thin"])
-    problem = Problem(**sizes, data_hash=header["data_hash"], options=options)
+    problem = FitSpec(**sizes, data_hash=header["data_hash"], options=options)
     others = [name for name in arrays if name.startswith(CHOICE)]
     check_names(arrays, [f"draws/{name}" for name in _names(schema)], [TALLY, *others])
     log_joint = arrays["draws/log_joint"]
@@ -225,3 +257,80 @@ def _tally(arrays: Arrays, fields: Mapping[str, Any], clicks: Clicks) -> NDArray
     if (fields["n_tallied"] < 1).any():
         raise ValueError("counts must be of at least one draw of each chain")
     return read_array(arrays, TALLY, "<i4", (fields["plan"].n_chains, len(ks), clicks.n_users, clicks.n_items))
+
+
+WITHIN, SCORES, ROWS = "choice/within_distance", "choice/log_likelihood", "choice/held_out_rows"
+NUMBERS = ("n_training_users", "n_held_out_users")
+
+
+def pack_cluster_choice(choice: ClusterChoice | None, clicks: Clicks, with_users: bool) -> Packed:
+    """Return a choice of the number of clusters; without users, nothing about single ones or about few."""
+    if choice is None:
+        return {"choice": None}, {}
+    if not with_users and is_too_few(min(choice.n_held_out_users, choice.n_training_users)):
+        return {"choice": None}, {}
+    facts: dict[str, Any] = {name: getattr(choice, name) for name in NUMBERS}
+    facts["table"] = _columns(choice.table)
+    arrays: dict[str, NDArray[Any]] = {f"{WITHIN}/{c}": choice.within_distance[c] for c in choice.table.index}
+    if with_users and choice.log_likelihood:
+        arrays[ROWS] = clicks.rows_of(choice.held_out_users.tolist())
+        arrays |= {f"{SCORES}/{c}": choice.log_likelihood[c] for c in choice.table.index}
+    return {"choice": json_ready(facts)}, arrays
+
+
+def read_cluster_choice(header: Mapping[str, Any], arrays: Arrays, clicks: Clicks) -> ClusterChoice | None:
+    """Return the choice that `pack_cluster_choice` packed, or raise ValueError, KeyError or TypeError."""
+    if (facts := header["choice"]) is None:
+        return None
+    table = _frame(facts["table"], "n_clusters")
+    numbers: list[int] = table.index.tolist()
+    users, scores = clicks.users[:0], {}
+    if ROWS in arrays:
+        rows = read_array(arrays, ROWS, "<i8", arrays[ROWS].shape[:1])
+        if ((rows < 0) | (rows >= clicks.n_users)).any():
+            raise ValueError("the held-out users of the choice are not among the users")
+        users = clicks.users[rows]
+        scores = {c: read_array(arrays, f"{SCORES}/{c}", "<f8", rows.shape) for c in numbers}
+    choice = ClusterChoice(
+        **{name: read_whole_number(facts[name], name) for name in NUMBERS},
+        table=table,
+        within_distance={c: _floats(arrays, f"{WITHIN}/{c}") for c in numbers},
+        log_likelihood=scores,
+        held_out_users=users,
+    )
+    _ = (choice.reason, choice.boxplot)  # errors if the table lacks a column or the numbers are not as they must be
+    return choice
+
+
+def _pack_taste_choice(choice: TasteChoice | None) -> dict[str, Any]:
+    """Return a choice of the number of tastes as a header; its table has means over many users."""
+    if choice is None:
+        return {"choice": None}
+    own = {"n_tastes": choice.n_tastes, "priors": describe_priors(choice.priors), "reason": choice.reason}
+    return {"choice": json_ready({**own, "table": _columns(choice.table)})}
+
+
+def _read_taste_choice(header: Mapping[str, Any]) -> TasteChoice | None:
+    """Return the choice that `_pack_taste_choice` packed, or raise ValueError, KeyError or TypeError."""
+    if (facts := header["choice"]) is None:
+        return None
+    n_tastes = read_whole_number(facts["n_tastes"], "n_tastes")
+    return TasteChoice(n_tastes, read_priors(facts["priors"]), _frame(facts["table"]), str(facts["reason"]))
+
+
+def _columns(frame: pd.DataFrame) -> dict[str, Any]:
+    named = frame.reset_index() if frame.index.name else frame
+    return {str(name): named[name].to_numpy() for name in named.columns}
+
+
+def _frame(columns: Mapping[str, Any], index: str | None = None) -> pd.DataFrame:
+    import pandas as pd
+
+    whole = {"n_clusters": np.int64, "n_tastes": np.int64}
+    arrays = {str(name): np.array(values, whole.get(name, np.float64)) for name, values in dict(columns).items()}
+    frame = pd.DataFrame(arrays)
+    return frame if index is None else frame.set_index(index)
+
+
+def _floats(arrays: Arrays, name: str) -> NDArray[np.float64]:
+    return read_array(arrays, name, "<f8", arrays[name].shape)

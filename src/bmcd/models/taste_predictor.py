@@ -1,4 +1,13 @@
-"""From draws of the tastes to probabilities: clicks folded in under every draw, then the race for the next k."""
+"""From draws of the tastes to probabilities: clicks folded in under every draw, then the race for the next k.
+
+R-hat of single parameters means nothing here, since chains in different modes are expected. The verdict assesses
+the probabilities averaged over chains, which are what is used:
+
+* how much would they change with other chains? The standard error between chains of the probabilities that are
+  recommended, of a sample of users;
+* do longer chains still improve? The log probability of the clicks that were set aside, in the first half of the
+  draws and in the second.
+"""
 
 # mypy: disable-error-code="no-untyped-def"
 from __future__ import annotations
@@ -7,6 +16,7 @@ import math
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
+from dataclasses import dataclass
 from typing import Any
 
 import numba
@@ -14,17 +24,76 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from bmcd.errors import InputError
+from bmcd.clicks.log import Clicks
+from bmcd.errors import InputError, Message, Option
+from bmcd.inference.arrivals import arrival_rates_by_taste, expected_visits, race_corrected
+from bmcd.inference.diagnostics import MIN_DRAWS, State, Verdict
+from bmcd.inference.draws import MaxDraws, draws_per_chain
 from bmcd.inference.tastes.draws import TasteDraws
-from bmcd.inference.tastes.fold_in import arrival_rates_by_taste, expected_visits
 from bmcd.mallows.latent.scan import REORDER
-from bmcd.models.answers import MaxDraws, Predictions, draws_per_chain
-from bmcd.models.next_k import race_corrected
+from bmcd.models.clusters import ClusterSummaries, Groups, summarise_groups
+from bmcd.models.predictor import SHOWN, ExplainedProbability, Options, Predictions, Predictor
+from bmcd.progress import counting
 from bmcd.utils import Floats, thread_count
+
+
+@dataclass(frozen=True)
+class TasteContribution:
+    """One taste's part in a probability."""
+
+    taste: int
+    """As in `Tastes.clusters_`: 1 has the most visits."""
+    share: float
+    """Of the user's visits that go to it."""
+    rank: float
+    """Where its consensus has the item (1 is best), mean over draws."""
+    click_probability: float
+    """That a visit to it clicks the item."""
+    contribution: float
+    """Its part of the probability: its share in the rate at which the item arrives, times the probability."""
+    name: str | None = None
+    """Its name, if it has one."""
+
+    @property
+    def called(self) -> str:
+        """The name in brackets, to follow the number."""
+        return f" ({self.name})" if self.name else ""
+
+
+@dataclass(frozen=True)
+class TasteExplanation(ExplainedProbability):
+    """An explanation of `probability`; `print` it. The contributions add up to it.
+
+    The probability is that of all chains; tastes and their shares are those of the chain in `Tastes.clusters_`.
+    """
+
+    tastes: tuple[TasteContribution, ...]
+    """The largest contribution first."""
+
+    def __str__(self) -> str:
+        lines = self.opening()
+        for t in self.tastes:
+            if t.contribution >= SHOWN:
+                lines.append(
+                    f"- {t.share:.0%} of the visits go to taste {t.taste}{t.called}, which has it at rank "
+                    f"{t.rank:.0f} and clicks it in {t.click_probability:.1%} of its visits: adds "
+                    f"{t.contribution:.1%}"
+                )
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (t.taste, f"{t.share:.1%}", f"{t.rank:.0f}", f"{t.click_probability:.1%}", f"{t.contribution:.1%}")
+            for t in self.tastes
+            if t.contribution >= SHOWN
+        ]
+        heads = ("taste", "share of visits", "rank there", "clicked in a visit", "adds")
+        return self.table(heads, rows)
+
 
 # Batches of draws of a chain, from which Monte Carlo standard errors are taken where there is one chain only.
 BATCHES = 4
-# Draws used, over all chains, unless the caller says otherwise.
+# Draws used, over all chains, by default.
 ENOUGH = 40
 # Users in one block, and numbers in the arrays of a block.
 BLOCK, BLOCK_SIZE = 512, 2**20
@@ -34,7 +103,7 @@ PIECE = 32
 
 @numba.njit(cache=True, nogil=True)
 def predict_users(first, last, offset, user_start, user_items, q, laws, a, b, batch_of, k, probability, mcse, law):
-    """Write probabilities, their standard errors and the law of the next click of users first..last - 1.
+    """Write probabilities, standard errors and next-click distributions of users first..last - 1.
 
     Into ``probability[user - offset, item]``, and so on. All of them are folded in under one draw after the other,
     so that its ``q[item, taste]`` and ``laws[taste, item]``, the same numbers, stay at hand. A clicked item has the
@@ -83,7 +152,7 @@ def as_shares(rates, running, law, n_draws):
     total = 0.0
     for i in range(rates.size):
         total += rates[i]
-    scale = 1.0 / total if total > 0.0 else 0.0  # whoever has clicked everything
+    scale = 1.0 / total if total > 0.0 else 0.0  # a user who has clicked everything
     part = scale / n_draws
     for i in range(rates.size):
         running[i] = rates[i] * scale
@@ -119,14 +188,14 @@ def shares_of_users(user_start, user_items, q, a, b, out):
             out[user, c] += (visits[c] + a) / total
 
 
-class TastePredictor:
-    """Draws of the tastes, made ready to answer for anybody's clicks.
+class PreparedTasteDraws:
+    """Draws of the tastes, prepared to make predictions from any user's clicks.
 
     Of the draws of every chain an equal number is used, evenly spaced, about ``max_draws`` in all ("auto": ENOUGH,
     None: all), at least one of each chain. The Monte Carlo standard error is that between the means of the chains,
     which sit in different modes; with one chain it is that between batches of its draws.
 
-    The answer for a user depends on nobody else's clicks, and the number of threads changes no digit.
+    The predictions for a user depend on no other user's clicks, and the number of threads changes no digit.
     """
 
     def __init__(self, draws: TasteDraws, max_draws: MaxDraws) -> None:
@@ -181,3 +250,175 @@ class TastePredictor:
         if clicks.shape[1] != self.n_items:
             raise InputError(f"the draws are of {self.n_items} items, but the clicks are on {clicks.shape[1]}.")
         return clicks.indptr.astype(np.int64), clicks.indices.astype(np.int64)
+
+
+# Users whose recommendations are looked at, and how many each.
+USERS, K = 200, 10
+# The standard error of a recommended probability, mean over these, that is small enough to act on.
+MAX_MCSE = 0.02
+# A gain in the mean log probability of a click that is worth more sweeps, if it is also three standard errors.
+MIN_GAIN = 0.01
+WORDS = {
+    "converged": "Converged",
+    "not converged": "Not converged",
+    "too short": "Too short",
+    "stopped": "Stopped early",
+}
+
+
+def taste_verdict(draws: TasteDraws, predictor: PreparedTasteDraws, clicks: Clicks) -> Verdict:
+    """Return the verdict; for a model saved without its users, on users with one click each."""
+    facts, advice = list[str](), list[str]()
+    state: State = "converged"
+    if draws.n_draws >= MIN_DRAWS and draws.probe.shape[2]:
+        half = draws.n_draws // 2
+        by_click = draws.probe[:, half:].mean(axis=(0, 1)) - draws.probe[:, :half].mean(axis=(0, 1))
+        gain, error = float(by_click.mean()), float(by_click.std() / np.sqrt(by_click.size))
+        level = float(draws.log_probability[:, half:].mean())
+        facts.append(
+            f"the mean log probability of {by_click.size} clicks set aside is {level:.3f} in the second half of "
+            f"the draws, {gain:+.3f} (+- {error:.3f}) against the first"
+        )
+        if gain > max(MIN_GAIN, 3 * error):
+            state = "not converged"
+            longer = 2 * (draws.plan.warmup + draws.plan.draws * draws.plan.thin)
+            said = "The chains still improve: give more warm-up, such as "
+            advice.append(Message(said, Option("warmup", longer), "."))
+    elif draws.n_draws < MIN_DRAWS:
+        state = "too short"
+        facts.append(f"{draws.n_draws} draws of each chain are too few to see whether they still improve")
+        advice.append(Message("Ask for at least ", Option("draws", 2 * MIN_DRAWS), "."))
+    else:
+        facts.append("no clicks were set aside to show whether the chains still improve")
+    if draws.n_chains > 1:
+        probability, mcse = _recommended(predictor, _some_people(clicks))
+        whose = "" if clicks.n_users else " for users with one click"
+        facts.append(
+            f"a recommended probability{whose}, {probability:.3f} on average, has a standard error of {mcse:.4f} "
+            f"between {draws.n_chains} chains (at most {MAX_MCSE:g} is wanted)"
+        )
+        if mcse > MAX_MCSE:
+            state = "not converged" if state == "converged" else state
+            wanted = int(np.ceil(1.2 * draws.n_chains * (mcse / MAX_MCSE) ** 2 / 8) * 8)
+            said = "Other chains would change the probabilities: average over more, such as "
+            advice.append(Message(said, Option("chains", wanted), "."))
+    else:
+        state = "too short" if state == "converged" else state
+        facts.append("one chain cannot show whether others would differ")
+        advice.append("Run several chains: every chain finds different tastes, and their average is used.")
+    if draws.stopped != "finished" and state != "converged":
+        state = "stopped"
+    text = f"{WORDS[state]}: {'; '.join(facts)}."
+    if draws.note:
+        text += f" The run was {draws.note}"
+    return Verdict(state, text, tuple(advice))
+
+
+def _some_people(clicks: Clicks) -> sparse.csr_array[Any]:
+    """Return the clicks of some users; without users, of users who have clicked one item each."""
+    people = clicks.matrix if clicks.n_users else sparse.eye_array(clicks.n_items, dtype=np.bool_, format="csr")
+    n_people = people.shape[0]
+    return people[np.linspace(0, n_people - 1, min(USERS, n_people)).round().astype(np.int64)]
+
+
+def _recommended(predictor: PreparedTasteDraws, people: sparse.csr_array[Any]) -> tuple[float, float]:
+    """Return mean probability and mean standard error of the K most probable items of each."""
+    probability, mcse = [], []
+    for _, predicted in predictor.blocks(people, min(K, people.shape[1])):
+        best = np.argsort(-predicted.probability, axis=1, kind="stable")[:, :K]
+        probability.append(np.take_along_axis(predicted.probability, best, axis=1))
+        mcse.append(np.take_along_axis(predicted.mcse, best, axis=1))
+    return float(np.concatenate(probability).mean()), float(np.concatenate(mcse).mean())
+
+
+class TastePredictor(Predictor):
+    """Predictions from the draws of one fit. Tastes are those of the best chain, the most visited first."""
+
+    def __init__(self, clicks: Clicks, draws: TasteDraws) -> None:
+        super().__init__(clicks)
+        self.draws = draws
+
+    def verdict(self) -> Verdict:
+        """Return whether other or longer chains would change the probabilities, in words."""
+        return self.once("verdict", lambda: taste_verdict(self.draws, self.predictor("auto"), self.clicks))
+
+    def predictor(self, max_draws: MaxDraws) -> PreparedTasteDraws:
+        """Return the prepared draws."""
+        return self.once(("predictor", max_draws), lambda: PreparedTasteDraws(self.draws, max_draws))
+
+    def order(self) -> NDArray[np.int64]:
+        """Return the tastes of the best chain in the order of their numbers: the most visited first."""
+        visits = self.draws.visits_per_taste[self.draws.best_chain].mean(axis=0)
+        return np.argsort(-visits, kind="stable")
+
+    def summaries(self) -> ClusterSummaries:
+        """Return a summary of each taste of the best chain, without names."""
+        return self.once("clusters", self._summaries)
+
+    def memberships(self, people: Clicks, options: Options) -> Floats:
+        """Return the share of each taste in the users' visits, [user, taste], tastes numbered as in `clusters`."""
+        return self.predictor(options.max_draws).memberships(people.matrix)[:, self.order()]
+
+    def predictions(
+        self, people: Clicks, rows: NDArray[np.int64] | None, k: int, options: Options
+    ) -> Iterator[tuple[NDArray[np.int64], Predictions]]:
+        """Yield predictions block by block; see `Predictor.predictions`."""
+        matrix = people.matrix if rows is None else people.matrix[rows]
+        with counting(options.progress, "users", matrix.shape[0]) as show:
+            for block, predicted in self.predictor(options.max_draws).blocks(matrix, k, options.n_threads):
+                yield block, predicted
+                show(int(block[-1]) + 1)
+
+    def contributions(
+        self, matrix: sparse.csr_array[Any], column: int, probability: float, max_draws: MaxDraws
+    ) -> tuple[TasteContribution, ...]:
+        """Return what each taste adds to the probability of an item for the one user of ``matrix``."""
+        predictor, order = self.predictor(max_draws), self.order()
+        share = predictor.memberships(matrix)[0, order]
+        click = predictor.q[predictor.best][:, column].mean(axis=0)[order].astype(np.float64)
+        rank = self.draws.rho[self.draws.best_chain][:, order, column].mean(axis=0)
+        part = share * click / max(float(share @ click), 1e-300)
+        return tuple(
+            TasteContribution(
+                c + 1,
+                float(share[c]),
+                float(rank[c]),
+                float(click[c]),
+                float(part[c] * probability),
+                self.cluster_names.get(c + 1),
+            )
+            for c in np.argsort(-part, kind="stable").tolist()
+        )
+
+    def _summaries(self) -> ClusterSummaries:
+        draws, order = self.draws, self.order()
+        best = draws.best_chain
+        visits = draws.visits_per_taste[best][:, order]
+        users = np.zeros(draws.n_tastes)
+        if self.clicks.n_users:
+            users = self.predictor("auto").memberships(self.clicks.matrix).sum(axis=0)[order]
+        groups = Groups(
+            "taste",
+            draws.alpha[best][None, :, order],
+            draws.rho[best][None][:, :, order],
+            np.broadcast_to(users, (1, draws.n_draws, draws.n_tastes)),
+            visits.sum(axis=0) / max(visits.sum(), 1.0),
+            self._agreement()[order],
+        )
+        return summarise_groups(groups, self.clicks)
+
+    def _agreement(self) -> Floats:
+        """Return how near the nearest taste of another chain is to each taste of the best chain, on average.
+
+        Nearness is the cosine between the probabilities of their items.
+        """
+        draws, best, last = self.draws, self.draws.best_chain, self.draws.n_draws - 1
+
+        def unit(chain: int) -> Floats:
+            q = draws.first_items(chain, last)
+            return np.asarray(q / np.linalg.norm(q, axis=0))
+
+        others = [unit(chain) for chain in range(draws.n_chains) if chain != best]
+        if not others:
+            return np.ones(draws.n_tastes)
+        return np.asarray(np.mean([(unit(best).T @ other).max(axis=1) for other in others], axis=0))

@@ -10,31 +10,20 @@ from numpy.typing import ArrayLike
 
 from bmcd.clicks.log import Clicks
 from bmcd.errors import InputError
+from bmcd.inference.arviz import taste_tree
+from bmcd.inference.draws import MaxDraws
 from bmcd.inference.run import Run
-from bmcd.inference.tastes import diagnostics
-from bmcd.inference.tastes.draws import TasteDraws, read_priors, sample_tastes
+from bmcd.inference.tastes.draws import TasteDraws, diagnostics_table, read_priors, sample_tastes
 from bmcd.inference.tastes.priors import TastePriors
-from bmcd.models.answers import MaxDraws, Options
-from bmcd.models.arviz_tree import taste_tree
 from bmcd.models.base import ProbabilityModel
-from bmcd.models.choose_tastes import FEWEST, MOST, TasteChoice, choose_tastes
+from bmcd.models.choose import FEWEST_TASTES, MOST_TASTES, choose_tastes
 from bmcd.models.estimator import clone
-from bmcd.models.explanation import TasteExplanation
 from bmcd.models.persistence import Packed
-from bmcd.models.stored_choices import pack_taste_choice, read_taste_choice
-from bmcd.models.stored_draws import pack_tastes, read_cluster_names, unpack_tastes, with_cluster_names
-from bmcd.models.subsample import (
-    UserSample,
-    read_user_sample,
-    refuse_interrupted,
-    sample_of,
-    some_users,
-    with_user_sample,
-)
-from bmcd.models.taste_answers import TasteAnswers
+from bmcd.models.predictor import Options
+from bmcd.models.shared_fit import draws_and_sample, earlier_fit, some_users, warn_about_fit
+from bmcd.models.stored_draws import Fit, pack_tastes, unpack_tastes
+from bmcd.models.taste_predictor import TasteExplanation, TastePredictor
 from bmcd.models.top_k import check_horizon, check_k
-from bmcd.models.warm_start import earlier_fit
-from bmcd.models.warnings import warn_about_fit
 from bmcd.progress import tell
 
 
@@ -49,25 +38,25 @@ class Tastes(ProbabilityModel):
     Parameters
     ----------
     n_tastes
-        How many tastes. "auto" chooses tastes and concentration by held-out training clicks; `choice_` says why.
+        How many tastes. "auto" chooses tastes and concentration by held-out clicks; `choice_` has the reason.
     distance
         "footrule", "kendall", "cayley" or "hamming": those whose law of the first item is exact and cheap.
     rank_scale
         "linear", "sqrt" or "log" spacing of the ranks, or n increasing numbers; for the footrule.
     priors
-        `TastePriors()`; what changes the posterior.
+        Prior distributions, a `bmcd.TastePriors`; by default `TastePriors()`.
     chains
-        How many chains are averaged. Every chain finds tastes of its own, and their average is better than any.
+        How many chains are averaged. Every chain finds different tastes, and their average is better than any.
 
     Attributes
     ----------
     clicks_ : the clicks it was fitted to (without users, if it was saved without them)
     n_tastes_ : how many tastes there are
-    choice_ : what `choose_tastes` found, with n_tastes="auto"
-    sample_ : how many users each chain was given and why, a `UserSample`; None if all of them
-    draws_ : the draws, a `TasteDraws`
-    converged_, verdict_ : would other or longer chains change the probabilities, and that in words
-    clusters_ : what the tastes of the best chain are like, a `ClusterSummaries`
+    choice_ : the result of `choose_tastes`, with n_tastes="auto"
+    sample_ : the number of users of each chain and the reason, a `UserSample`; None if all of them
+    draws_ : the posterior draws, a `TasteDraws`
+    converged_, verdict_ : whether other or longer chains would change the probabilities, and a verdict in words
+    clusters_ : a summary of each taste of the best chain, a `ClusterSummaries`
 
     Examples
     --------
@@ -81,7 +70,7 @@ class Tastes(ProbabilityModel):
     """
 
     draws_: TasteDraws
-    _answers: TasteAnswers
+    _answers: TastePredictor
     _number = "n_tastes"
 
     def __init__(
@@ -116,7 +105,7 @@ class Tastes(ProbabilityModel):
         start: Tastes | None = None,
         max_users: int | Literal["auto"] | None = None,
     ) -> Tastes:
-        """Draw from the posterior given the clicks, and return self. What was learned before is forgotten.
+        """Draw from the posterior given the clicks, and return self. Earlier results are discarded.
 
         Parameters
         ----------
@@ -130,20 +119,20 @@ class Tastes(ProbabilityModel):
         n_threads, progress
             Chains at a time (default: as many as cores); a bar (default: if standard error is a terminal).
         checkpoint
-            A file from which the same call goes on if it was stopped, to the same end.
+            Checkpoint file; an interrupted fit resumes from it with identical results.
         max_time
             Seconds after which to stop with what has been drawn. (Choosing the number of tastes does not count.)
         set_aside
             Whether the chains do not see one click of each of up to 200 users (of a tenth of them at most), whose
-            log probability says if they still learn. With False they see every click, and `verdict_` can say
-            whether other chains would change the probabilities, but no longer whether longer ones would.
+            log probability shows whether they still improve. With False they see every click, and `verdict_`
+            reports whether other chains would change the probabilities, but no longer whether longer ones would.
         start
             A model fitted to earlier clicks, at whose tastes the chains start: users and items
-            may be others; new items enter by their clicks. "auto" keeps its tastes and concentration.
+            may differ; new items are placed by their clicks. "auto" keeps its tastes and concentration.
         max_users
-            Give every chain a random sample of so many users, its own, where there are more; "auto" finds out how
-            many are enough, by doubling until held-out clicks gain less than a standard error (`sample_`). All are
-            served from their own clicks all the same.
+            Maximum number of users per chain; each chain draws its own random sample. "auto" finds out how many
+            are enough, by doubling until held-out clicks gain less than a standard error (`sample_`). All users are
+            served from their own clicks.
         """
         n_chains = self.chains if chains is None else chains
         run = Run(draws, warmup, n_chains, thin, seed, n_threads, progress, checkpoint, max_time=max_time)
@@ -161,16 +150,16 @@ class Tastes(ProbabilityModel):
             tell(progress, choice.reason)
         model |= {"priors": priors, "previous": previous}
 
-        def trial(others: Clicks, short: Run, size: int) -> TasteAnswers:
-            tried = sample_tastes(others, n_tastes, short, aside=False, max_users=size, **model)
-            refuse_interrupted(tried.stopped)
-            return TasteAnswers(others, tried)
+        def draw(some: Clicks, how: Run, size: int | None, is_trial: bool) -> TasteDraws:
+            aside = set_aside and not is_trial
+            return sample_tastes(some, n_tastes, how, aside=aside, max_users=size, **model)
 
-        sample = sample_of(clicks, max_users, run, trial)
-        size = None if sample is None else sample.max_users
-        drawn = sample_tastes(clicks, n_tastes, run, aside=set_aside, max_users=size, **model)
-        self._learn(clicks, drawn, choice, sample)
-        at_the_edge = choice is not None and choice.n_tastes in (FEWEST, max(FEWEST, min(MOST, clicks.n_items)))
+        drawn, sample = draws_and_sample(clicks, max_users, run, TastePredictor, draw)
+        self._learn(Fit(clicks, drawn, choice, sample, {}))
+        at_the_edge = choice is not None and choice.n_tastes in (
+            FEWEST_TASTES,
+            max(FEWEST_TASTES, min(MOST_TASTES, clicks.n_items)),
+        )
         warn_about_fit(
             self.verdict_,
             drawn,
@@ -178,19 +167,11 @@ class Tastes(ProbabilityModel):
         )
         return self
 
-    def _learn(
-        self, clicks: Clicks, draws: TasteDraws, choice: TasteChoice | None, sample: UserSample | None = None
-    ) -> None:
-        self.clicks_, self.draws_, self.choice_, self.sample_ = clicks, draws, choice, sample
-        self.n_tastes_ = self.n_clusters_ = draws.n_tastes
-        self._answers = TasteAnswers(clicks, draws)
-
-    def with_draws(
-        self, clicks: Clicks, draws: TasteDraws, choice: TasteChoice | None = None, sample: UserSample | None = None
-    ) -> Tastes:
-        """Take over draws that were made elsewhere, as if `fit` had made them, and return self."""
-        self._learn(clicks, draws, choice, sample)
-        return self
+    def _learn(self, fit: Fit) -> None:
+        self.clicks_, self.draws_, self.choice_, self.sample_, names = fit
+        self.n_tastes_ = self.n_clusters_ = self.draws_.n_tastes
+        self._answers = TastePredictor(self.clicks_, self.draws_)
+        self._answers.cluster_names = dict(names)
 
     def explain(
         self,
@@ -202,10 +183,10 @@ class Tastes(ProbabilityModel):
         max_draws: MaxDraws = "auto",
         history: Iterable[Any] | None = None,
     ) -> TasteExplanation:
-        """Explain why the probability of an item is what it is: the user's tastes, and what each contributes.
+        """Explain the probability of an item: the user's tastes, and what each contributes.
 
         The probability is that of being among the next `horizon` clicks, by default k. ``history`` gives the clicks
-        of someone the model has not seen; ``user`` is then only a name (or None).
+        of a user the model has not seen; ``user`` is then only a name (or None).
 
         >>> import bmcd
         >>> model = bmcd.Tastes(3, chains=2).fit(bmcd.simulate(n_users=100, seed=1).clicks, draws=2, warmup=10)
@@ -223,15 +204,15 @@ class Tastes(ProbabilityModel):
     def diagnostics(self) -> Any:
         """Return R-hat, effective sample sizes and Monte Carlo errors of what taste numbers do not change.
 
-        Chains sit in different modes, so R-hat is large for many of them and says little; see `verdict_`.
+        Chains sit in different modes, so R-hat is large for many of them and means little; see `verdict_`.
         """
-        return diagnostics.table(self.check_fitted().draws_)
+        return diagnostics_table(self.check_fitted().draws_)
 
     def to_arviz(self, *, users: bool = True, max_draws: int | None = None) -> Any:
         """Return the draws as ArviZ takes them: a DataTree, or the InferenceData of ArviZ before version 1.
 
         The tastes of every chain are matched with those in `clusters_` and numbered like them. With ``users`` there
-        are also ``observed_data``, and as ``posterior_predictive`` the clicks_per_item of as many new people.
+        are also ``observed_data``, and as ``posterior_predictive`` the clicks_per_item of as many new users.
         There is no log-likelihood: the rates of a user cannot be summed out in closed form.
 
         Parameters
@@ -239,15 +220,13 @@ class Tastes(ProbabilityModel):
         max_draws
             How many draws to take over all chains, evenly spaced; by default all.
         """
-        draws, options = self.check_fitted().draws_, Options(max_draws, None, False)
-        return taste_tree(draws, self._answers.order(), self.clicks_, users, options)
+        return taste_tree(self.check_fitted().draws_, self._answers.order(), self.clicks_, users, max_draws)
 
     def packed(self, *, clicks: bool = True) -> Packed:
         """Return header and arrays of the file that `save` writes."""
-        draws, with_users = self.check_fitted().draws_, clicks and self.clicks_.n_users > 0
-        header, arrays = pack_tastes(draws, self.clicks_, self.n_tastes, with_users)
-        header = with_cluster_names({**header, **pack_taste_choice(self.choice_)}, self._answers.cluster_names)
-        return with_user_sample(header, self.sample_, with_users), arrays
+        draws, names = self.check_fitted().draws_, self._answers.cluster_names
+        fit = Fit(self.clicks_, draws, self.choice_, self.sample_, names)
+        return pack_tastes(fit, self.n_tastes, clicks and self.clicks_.n_users > 0)
 
     def with_choice(self) -> Tastes:
         """Return a model that is not fitted, with the tastes and the concentration that "auto" has chosen."""
@@ -259,8 +238,7 @@ class Tastes(ProbabilityModel):
     @classmethod
     def restored(cls, header: Mapping[str, Any], arrays: Mapping[str, Any]) -> Tastes:
         """Return the model that `save` wrote as this header and these arrays; see `bmcd.load`."""
-        parameters, clicks, draws = unpack_tastes(header, arrays)
+        parameters, fit = unpack_tastes(header, arrays)
         model = cls(**parameters)
-        model._learn(clicks, draws, read_taste_choice(header), read_user_sample(header))
-        model._answers.cluster_names = read_cluster_names(header, draws.n_tastes)
+        model._learn(fit)
         return model

@@ -15,13 +15,12 @@ from bmcd.clicks.histories import clicks_of_histories
 from bmcd.clicks.log import Clicks
 from bmcd.errors import InputError, InputTypeError
 from bmcd.evaluation.compare import check_fitted_to
-from bmcd.models.answers import MaxDraws
+from bmcd.inference.draws import MaxDraws
 from bmcd.models.base import ProbabilityModel
 from bmcd.models.bmcd import BMCD
-from bmcd.models.hits import read_truth
 from bmcd.models.persistence import Model, sampled_models
 from bmcd.models.tastes import Tastes
-from bmcd.models.top_k import Lists, check_k
+from bmcd.models.top_k import Lists, check_k, read_truth
 
 # The numbers of recommendations that are reported by default.
 DEFAULT_K = (5, 10)

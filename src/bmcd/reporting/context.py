@@ -23,10 +23,9 @@ from bmcd.evaluation.metrics import GroupMeasures, RankedLists, shares_of
 from bmcd.inference.diagnostics import MIN_DRAWS
 from bmcd.markup import short_title
 from bmcd.models.bmcd import BMCD
-from bmcd.models.hits import Truth, read_truth
 from bmcd.models.persistence import Model, sampled_models
 from bmcd.models.tastes import Tastes
-from bmcd.models.top_k import Lists
+from bmcd.models.top_k import Lists, Truth, read_truth
 from bmcd.reporting.changes import Changes, find_changes, read_models
 from bmcd.reporting.choices import (
     ExampleUser,

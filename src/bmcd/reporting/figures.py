@@ -8,8 +8,8 @@ from typing import NamedTuple
 from xml.etree import ElementTree
 
 from bmcd import plots
+from bmcd.inference.draws import match_clusters
 from bmcd.markup import Html, short_title
-from bmcd.models.clusters import name_clusters
 from bmcd.models.tastes import Tastes
 from bmcd.plots import Figure
 from bmcd.reporting.context import Context, ContextForK
@@ -99,7 +99,7 @@ def _of_all(context: Context) -> Iterator[tuple[str, Figure, str]]:
     yield "popularity", plots.item_popularity(context.clicks.per_item, context.n_popular), caption
     for number, model in enumerate(context.sampled.values()):
         if not isinstance(model, Tastes):
-            alpha = name_clusters(model.draws_).sort(model.draws_.alpha)[:, :, :MOST_TRACES]
+            alpha = match_clusters(model.draws_).sort(model.draws_.alpha)[:, :, :MOST_TRACES]
             figure = plots.alpha_traces(alpha, clusters=[f"group {c + 1}" for c in range(alpha.shape[2])])
             yield f"traces-{number}", figure, "The scale alpha of each group, draw by draw; one line per chain."
 

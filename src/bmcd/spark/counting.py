@@ -397,6 +397,10 @@ class CutCounts:
         """Return which items were clicked."""
         return np.asarray(self.counts.log.first_click < self.counts.ends[self.cut])
 
+    def volume(self, settings: Settings) -> float:
+        """Return the number of clicks that popularity is counted in."""
+        return float(self.counts.once("popularity")[self.cut]["n"])
+
     def popularity(self, settings: Settings) -> tuple[list[Floats], list[float]]:
         """Return the counts of each popularity, and how many clicks are typical of each."""
         found = self.counts.once("popularity")[self.cut]

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from bmcd.errors import InputError, InputTypeError
-from bmcd.models.answers import MaxDraws
+from bmcd.inference.draws import MaxDraws
 from bmcd.models.bmcd import BMCD
 from bmcd.models.persistence import Model, load_model, sampled_models
 from bmcd.models.top_k import check_k

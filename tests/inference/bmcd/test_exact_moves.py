@@ -12,7 +12,6 @@ from scipy import sparse, stats
 from tests.reference.mallows import enumerate_rankings, probabilities_enumerated, slow_distance
 
 import bmcd
-from bmcd.inference.bmcd.alpha import alpha_log_ratio
 from bmcd.inference.bmcd.consensus import (
     cost_matrix,
     draw_rank_pair,
@@ -25,7 +24,8 @@ from bmcd.inference.bmcd.consensus import (
 )
 from bmcd.inference.bmcd.labels import group_by_label, label_log_ratio, label_scores, scores_to_log_q
 from bmcd.inference.bmcd.latent_rankings import hit_and_run
-from bmcd.inference.state import make_data
+from bmcd.inference.bmcd.sampler import alpha_log_ratio
+from bmcd.inference.mixture import make_data
 from bmcd.inference.variates import draw_dirichlet, exponential, log_gamma_variate, normal
 from bmcd.mallows.latent import log_likelihood, sample_latent
 from bmcd.mallows.latent.scan import cluster_tables, shared_tables

@@ -22,11 +22,9 @@ from tests.reference.mallows import (
 from bmcd.inference.bmcd.consensus import draw_rank_pair, shuffle
 from bmcd.inference.bmcd.labels import label_scores, scores_to_log_q
 from bmcd.inference.bmcd.latent_rankings import hit_and_run
-from bmcd.inference.bmcd.sampler import ExactSampler
-from bmcd.inference.bmcd.sweep import Effort
-from bmcd.inference.priors import Priors
+from bmcd.inference.bmcd.sampler import Effort, ExactSampler
+from bmcd.inference.mixture import ChainState, Priors, make_data
 from bmcd.inference.rng_streams import ALPHA, LABELS, REDRAW, RELABEL, RHO_PRIOR, RHO_SWAPS, ROUND_STRIDE, TAU
-from bmcd.inference.state import ChainState, make_data
 from bmcd.inference.variates import draw_dirichlet, exponential, normal
 from bmcd.mallows.latent.scan import cluster_tables, shared_tables
 from bmcd.mallows.latent.users import redraw

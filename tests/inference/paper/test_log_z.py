@@ -3,11 +3,10 @@
 import numpy as np
 import pytest
 
-from bmcd.inference.paper import log_z_table
-from bmcd.inference.paper.log_z import SCAN, TABLE, choose_method, log_z_at
-from bmcd.inference.paper.log_z_table import is_estimated, table_uncertainty
+from bmcd.inference.paper import log_z
+from bmcd.inference.paper.log_z import SCAN, TABLE, choose_method, is_estimated, log_z_at, table_uncertainty
 from bmcd.inference.paper.sampler import whole_scale
-from bmcd.mallows import counting, estimation
+from bmcd.mallows import estimation, exact_partition
 from bmcd.mallows.distances import DISTANCES
 from bmcd.mallows.partition import log_partition
 from bmcd.mallows.rank_scale import scale_values
@@ -39,14 +38,14 @@ def test_table_with_exact_knots():
 
 
 def test_table_ends_where_estimates_end(monkeypatch):
-    exact = log_z_table.knot
+    exact = log_z.knot
 
     def knot(distance, n, alpha, k):
         if alpha > 5:
             raise ValueError("importance sampling breaks down")
         return exact(distance, n, alpha, k)
 
-    monkeypatch.setattr(log_z_table, "knot", knot)
+    monkeypatch.setattr(log_z, "knot", knot)
     source = choose_method("spearman", scale_values(13))
     assert 3 < source.max_alpha <= 5
     assert log_z_at(source, source.max_alpha) == pytest.approx(
@@ -54,17 +53,17 @@ def test_table_ends_where_estimates_end(monkeypatch):
     )
     with pytest.raises(ValueError, match="breaks down"):  # more was asked for than can be had
         choose_method("spearman", scale_values(13), 7.0)
-    log_z_table.make_table.cache_clear()
+    log_z.make_table.cache_clear()
 
 
 @pytest.fixture
 def rough_tables(monkeypatch):
     """Few knots and little effort: seconds instead of minutes."""
-    monkeypatch.setattr(log_z_table, "KNOTS", 10)
+    monkeypatch.setattr(log_z, "KNOTS", 10)
     monkeypatch.setattr(estimation, "BUDGET", 2_000_000)
-    log_z_table.make_table.cache_clear()
+    log_z.make_table.cache_clear()
     yield
-    log_z_table.make_table.cache_clear()
+    log_z.make_table.cache_clear()
 
 
 def test_table_of_ulam_beyond_the_counts(rough_tables):
@@ -78,7 +77,7 @@ def test_table_of_ulam_beyond_the_counts(rough_tables):
     assert (error.log_z < 0.1).all()
     distances = np.arange(n)
     for alpha, for_log_z, for_slope in zip(alphas, *error, strict=True):
-        logs = counting.ulam_log_counts(n) - alpha / n * distances
+        logs = exact_partition.ulam_log_counts(n) - alpha / n * distances
         assert abs(log_z_at(source, alpha) - np.logaddexp.reduce(logs)) < 5 * for_log_z
         below, above = (log_z_at(source, alpha + step) for step in (-0.01, 0.0))
         mean = np.average(distances, weights=np.exp(logs - logs.max()))
@@ -87,11 +86,11 @@ def test_table_of_ulam_beyond_the_counts(rough_tables):
 
 def test_errors_of_a_table_are_those_of_its_estimates(rough_tables, monkeypatch):
     """Estimates of what is known: the errors say how far off they are, over knots and between them."""
-    monkeypatch.setattr(counting, "SPEARMAN_LIMIT", 12)
+    monkeypatch.setattr(exact_partition, "SPEARMAN_LIMIT", 12)
     source = choose_method("spearman", scale_values(14), 10.0)
     alphas = np.geomspace(0.05, 9.5, 12)
     interpolated = np.array([log_z_at(source, alpha) for alpha in alphas])
-    exact = np.array([counting.spearman(14, alpha / 14)[0] for alpha in alphas])
+    exact = np.array([exact_partition.spearman(14, alpha / 14)[0] for alpha in alphas])
     scores = (interpolated - exact) / table_uncertainty("spearman", 14, alphas, 10.0).log_z
     assert np.abs(scores).max() < 5
     assert np.abs(scores).max() > 0.2  # and they are not so large that anything would pass

@@ -8,12 +8,8 @@ import numpy as np
 import pytest
 from tests.reference.mallows import slow_distance
 
-from bmcd.inference.paper.distance_changes import (
-    change_by_leap,
-    change_by_swap,
-    distance_from_scratch,
-    make_scratch,
-)
+from bmcd.inference.paper.distance_cache import change_by_leap, change_by_swap, distance_from_scratch, make_scratch
+from bmcd.inference.paper.iteration import draw_labels
 from bmcd.inference.paper.moves import (
     alpha_log_ratio,
     block_of,
@@ -27,7 +23,6 @@ from bmcd.inference.paper.moves import (
     tuned_step,
 )
 from bmcd.inference.paper.sampler import whole_scale
-from bmcd.inference.paper.user_moves import draw_labels
 from bmcd.mallows.distances import DISTANCES
 from bmcd.mallows.partition import log_partition
 from bmcd.mallows.rank_scale import scale_values

@@ -8,9 +8,8 @@ import pytest
 from scipy import sparse, stats
 from tests.reference.mallows import enumerate_rankings, log_partition_enumerated, slow_distance
 
+from bmcd.inference.mixture import ChainState, Priors, make_data
 from bmcd.inference.paper.sampler import PaperSampler
-from bmcd.inference.priors import Priors
-from bmcd.inference.state import ChainState, make_data
 from bmcd.mallows.distances import DISTANCES
 from bmcd.mallows.distances import distance as distance_between
 from bmcd.mallows.rank_scale import scale_values

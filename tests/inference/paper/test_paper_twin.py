@@ -15,10 +15,9 @@ import pytest
 from scipy import sparse
 from tests.reference.mallows import log_partition_enumerated, slow_distance
 
-from bmcd.inference.paper.moves import ALPHA, CONSENSUS, TAU, USER
+from bmcd.inference.mixture import ChainState, Priors, make_data
 from bmcd.inference.paper.sampler import PaperSampler
-from bmcd.inference.priors import Priors
-from bmcd.inference.state import ChainState, make_data
+from bmcd.inference.rng_streams import PAPER_ALPHA, PAPER_CONSENSUS, PAPER_TAU, PAPER_USER
 from bmcd.inference.variates import draw_dirichlet, normal
 from bmcd.mallows.rank_scale import scale_values
 from bmcd.rng import STREAM_SIZE, open_stream, stream_key, uniform, uniform_below
@@ -118,14 +117,14 @@ def twin_iteration(state, model, sweep):
     """Algorithm 2, once. The state after it."""
     state = copy_of(state)
     n_clusters = state.alpha.size
-    stream = model.stream(sweep, 0, TAU)
+    stream = model.stream(sweep, 0, PAPER_TAU)
     draw_dirichlet(stream, PRIORS.concentration + np.bincount(state.labels, minlength=n_clusters), state.tau)
     for c in range(n_clusters):
-        state = move_consensus(state, model, c, model.stream(sweep, c, CONSENSUS))
+        state = move_consensus(state, model, c, model.stream(sweep, c, PAPER_CONSENSUS))
         if sweep % ALPHA_UPDATE == 0:
-            state = move_alpha(state, model, c, model.stream(sweep, c, ALPHA))
+            state = move_alpha(state, model, c, model.stream(sweep, c, PAPER_ALPHA))
     for j in range(N_USERS):
-        stream = model.stream(sweep, j, USER)
+        stream = model.stream(sweep, j, PAPER_USER)
         state = draw_label(state, model, j, stream)
         state = (swap_ranks if model.ranks_move == "swap" else leap_ranks)(state, model, j, stream)
     return state

@@ -11,12 +11,10 @@ import pytest
 from scipy import integrate, special, stats
 from tests.reference.tastes import set_log_probability, slow_prior
 
-from bmcd.inference.tastes.hyper import Hyper
-from bmcd.inference.tastes.priors import GammaPrior, TastePriors
+from bmcd.inference.tastes.priors import GammaPrior, Hyper, TastePriors
 from bmcd.inference.tastes.rank_laws import rank_laws
-from bmcd.inference.tastes.sampler import TasteSampler
-from bmcd.inference.tastes.state import TasteData, TasteState, make_taste_data
-from bmcd.inference.tastes.sweep import TasteEffort, taste_sweep
+from bmcd.inference.tastes.sampler import TasteEffort, TasteSampler, taste_sweep
+from bmcd.inference.tastes.start import TasteData, TasteState, make_taste_data
 from bmcd.inference.tastes.visits import first_item_probabilities
 from bmcd.rng import STREAM_SIZE, open_stream, stream_key, uniform
 

@@ -13,16 +13,16 @@ from scipy import special, stats
 from bmcd.inference.tastes.consensus import (
     GAPS,
     draw_swap,
+    draw_window,
     list_of_gaps,
     swap_change,
     update_consensus,
+    update_scale,
 )
-from bmcd.inference.tastes.gammas import gamma_table
-from bmcd.inference.tastes.hyper import Hyper, a_log_ratio, log_visits_given, pairs_with_more, update_b
+from bmcd.inference.tastes.priors import Hyper, a_log_ratio, log_visits_given, pairs_with_more, update_b
 from bmcd.inference.tastes.rank_laws import RankLaws
-from bmcd.inference.tastes.rates import draw_gammas, update_rates
-from bmcd.inference.tastes.scale import draw_window, update_scale
-from bmcd.inference.tastes.state import TasteState, make_taste_data
+from bmcd.inference.tastes.rates import draw_gammas, gamma_table, update_rates
+from bmcd.inference.tastes.start import TasteState, make_taste_data
 from bmcd.inference.tastes.visits import (
     BLOCK,
     collapsed_pass,

@@ -9,9 +9,8 @@ from scipy import special, stats
 from tests.reference.tastes import _set_probability, set_log_probability, tiny_posterior
 
 from bmcd.inference.tastes.priors import GammaPrior, TastePriors
-from bmcd.inference.tastes.sampler import TasteSampler
-from bmcd.inference.tastes.state import make_taste_data
-from bmcd.inference.tastes.sweep import TasteEffort
+from bmcd.inference.tastes.sampler import TasteEffort, TasteSampler
+from bmcd.inference.tastes.start import make_taste_data
 
 FIXED = TastePriors(scale_rate=0.4, a=0.6, b=0.5)
 LEARNT = TastePriors(scale_rate=0.5, a=GammaPrior(3.0, 4.0), b=GammaPrior(4.0, 5.0))

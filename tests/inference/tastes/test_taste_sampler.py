@@ -8,10 +8,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bmcd.inference.tastes.priors import GammaPrior, TastePriors
-from bmcd.inference.tastes.sampler import TasteSampler
-from bmcd.inference.tastes.start import best_scale, count_shares, mean_field, mean_field_round, random_shares
-from bmcd.inference.tastes.state import TasteState, make_taste_data
-from bmcd.inference.tastes.sweep import TasteEffort
+from bmcd.inference.tastes.sampler import TasteEffort, TasteSampler
+from bmcd.inference.tastes.start import (
+    TasteState,
+    best_scale,
+    count_shares,
+    make_taste_data,
+    mean_field,
+    mean_field_round,
+    random_shares,
+)
 from bmcd.rng import stream_key
 
 RNG = np.random.default_rng(0)
@@ -169,5 +175,5 @@ def test_defaults_follow_the_sizes():
     assert TastePriors(a=GammaPrior(2, 4)).first_a(40) == 0.5
     with pytest.raises(ValueError, match="shape of a Gamma prior must be a positive number"):
         GammaPrior(0, 1)
-    with pytest.raises(ValueError, match="n_tastes must be 1 or more"):
+    with pytest.raises(ValueError, match="n_tastes must be a whole number, 1 or more, but it is 0"):
         TasteSampler(make_taste_data([[1]]), 0)

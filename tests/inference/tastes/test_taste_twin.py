@@ -15,23 +15,21 @@ import pytest
 from scipy import stats
 from tests.reference.tastes import log_joint_of_visits, slow_first_item_law, slow_prior
 
-from bmcd.inference.tastes.consensus import draw_swap, list_of_gaps, shuffle_unvisited
-from bmcd.inference.tastes.gammas import gamma_table
-from bmcd.inference.tastes.priors import GammaPrior, TastePriors
-from bmcd.inference.tastes.rates import draw_gammas
-from bmcd.inference.tastes.rng_streams import (
-    COLLAPSED,
-    CONSENSUS,
+from bmcd.inference.rng_streams import (
     PASS_STRIDE,
-    RATE_OF_RATES,
-    RATES,
-    SCALE,
-    SHAPE,
-    VISITS,
+    TASTE_COLLAPSED,
+    TASTE_CONSENSUS,
+    TASTE_RATE_OF_RATES,
+    TASTE_RATES,
+    TASTE_SCALE,
+    TASTE_SHAPE,
+    TASTE_VISITS,
 )
-from bmcd.inference.tastes.sampler import TasteSampler
-from bmcd.inference.tastes.state import TasteState, make_taste_data
-from bmcd.inference.tastes.sweep import TasteEffort
+from bmcd.inference.tastes.consensus import draw_swap, list_of_gaps, shuffle_unvisited
+from bmcd.inference.tastes.priors import GammaPrior, TastePriors
+from bmcd.inference.tastes.rates import draw_gammas, gamma_table
+from bmcd.inference.tastes.sampler import TasteEffort, TasteSampler
+from bmcd.inference.tastes.start import TasteState, make_taste_data
 from bmcd.inference.tastes.visits import LARGE_MEAN
 from bmcd.inference.variates import log_gamma_variate, normal
 from bmcd.rng import STREAM_SIZE, open_stream, uniform
@@ -99,7 +97,7 @@ class Twin:
         for user in range(N_USERS):
             self.draw_visits(user)
             for pass_ in range(EFFORT.passes):
-                self.collapsed_pass(user, self.stream(user, COLLAPSED + PASS_STRIDE * pass_))
+                self.collapsed_pass(user, self.stream(user, TASTE_COLLAPSED + PASS_STRIDE * pass_))
         for c in range(N_TASTES):
             self.move_consensus(c)
             self.move_scale(c)
@@ -109,7 +107,7 @@ class Twin:
         return self
 
     def draw_visits(self, user):
-        stream, items = self.stream(user, VISITS), np.flatnonzero(CLICKS[user]).tolist()
+        stream, items = self.stream(user, TASTE_VISITS), np.flatnonzero(CLICKS[user]).tolist()
         own = [(uniform(stream), uniform(stream)) for _ in items]  # each click has two numbers of its own
         while stream[10] < 4:  # the rest of a block is dropped
             uniform(stream)
@@ -135,7 +133,7 @@ class Twin:
         return math.fsum(terms)
 
     def move_consensus(self, c):
-        stream, item_at = self.stream(c, CONSENSUS), self.state.item_at[c]
+        stream, item_at = self.stream(c, TASTE_CONSENSUS), self.state.item_at[c]
         alpha = self.alphas[self.state.scale_index[c]]
         counts = np.array([self.count(item=item, taste=c) for item in range(N_ITEMS)], float)
         shuffle_unvisited(stream, counts, item_at, np.empty(N_ITEMS, np.int64))
@@ -153,7 +151,7 @@ class Twin:
                 item_at[:] = swapped
 
     def move_scale(self, c):
-        stream, prior = self.stream(c, SCALE), log_prior(self.alphas)
+        stream, prior = self.stream(c, TASTE_SCALE), log_prior(self.alphas)
         first, end = 0, len(self.alphas)
         if self.count(taste=c):
             first = self.state.scale_index[c] - int(uniform(stream) * EFFORT.window)
@@ -170,7 +168,7 @@ class Twin:
         )
 
     def move_a(self):
-        stream, b, counts = self.stream(0, SHAPE), self.state.b[0], self.counts_by_user()
+        stream, b, counts = self.stream(0, TASTE_SHAPE), self.state.b[0], self.counts_by_user()
 
         def log_p(a):  # in log a: the density carries a
             return (
@@ -189,14 +187,14 @@ class Twin:
         table = gamma_table(a if a < 1 else 0.5, N_USERS * N_TASTES)
         for user in range(N_USERS):
             gammas = np.empty(N_TASTES)
-            draw_gammas(self.stream(user, RATES), a, counts[user], table, gammas, np.empty(4, np.uint64))
+            draw_gammas(self.stream(user, TASTE_RATES), a, counts[user], table, gammas, np.empty(4, np.uint64))
             # The likelihood of the visits has exp(-lambda), since the probabilities of first items sum to 1.
             self.state.rates[user] = np.maximum(gammas / (b + 1), 1e-150)
 
     def draw_b(self):
         shape = PRIORS.b.shape + self.state.a[0] * N_USERS * N_TASTES
         rate = PRIORS.b.rate + math.fsum(self.state.rates.ravel())
-        self.state.b[0] = math.exp(log_gamma_variate(self.stream(0, RATE_OF_RATES), shape)) / rate
+        self.state.b[0] = math.exp(log_gamma_variate(self.stream(0, TASTE_RATE_OF_RATES), shape)) / rate
 
     def log_joint(self):
         table = np.zeros((N_USERS, N_ITEMS, N_TASTES), np.int64)

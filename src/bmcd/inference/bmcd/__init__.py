@@ -1,1 +1,1 @@
-"""The default sampler: its moves, its sweep, and what a draw says of the next items. Knows only the footrule."""
+"""The default sampler, for the footrule: its moves, its sweep, and the next items given draws."""

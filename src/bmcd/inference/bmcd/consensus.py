@@ -83,7 +83,7 @@ def swap_pass(stream, cost, rho, beta, n_proposals):
 
 
 class ItemUsers(NamedTuple):
-    """Who clicked item i: item_users[item_start[i] : item_start[i + 1]], as in `bmcd.inference.state.Data`."""
+    """Who clicked item i: item_users[item_start[i] : item_start[i + 1]], as in `bmcd.inference.mixture.Data`."""
 
     item_start: NDArray[np.int64]
     item_users: NDArray[np.int64]

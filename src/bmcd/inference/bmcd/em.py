@@ -1,4 +1,4 @@
-"""A mixture fitted to clicks without sampling: alpha by the exact likelihood, and rounds of EM."""
+"""A mixture fitted to clicks without sampling: rankings by click counts, alpha by the exact likelihood, EM."""
 
 from __future__ import annotations
 
@@ -10,14 +10,43 @@ from scipy import sparse
 from scipy.optimize import minimize_scalar
 from scipy.special import logsumexp
 
-from bmcd.inference.bmcd.click_orders import binary_matrix, click_counts, order_by
+from bmcd.inference.bmcd.kmeans import binary_matrix, click_counts
 from bmcd.mallows.latent.exact import log_likelihood
 from bmcd.utils import Floats, Integers
 
-__all__ = ["PAPER_ALPHA", "Mixture", "fit_alpha", "fit_mixture", "log_joint", "run_em", "shares"]
 
-# Starting value of the paper; also taken where the clicks of a cluster say nothing about alpha.
-PAPER_ALPHA = 3.0
+def order_by(scores: ArrayLike, rng: np.random.Generator) -> Integers:
+    """Rank the items of each row from the highest score (rank 1) down; ties in random order.
+
+    >>> order_by([5, 9, 7], np.random.default_rng(0)).tolist()
+    [[3, 1, 2]]
+    """
+    rows = np.atleast_2d(np.asarray(scores, dtype=np.float64))
+    order = np.lexsort((rng.random(rows.shape), -rows), axis=1)
+    ranks = np.empty(rows.shape, np.int64)
+    np.put_along_axis(ranks, order, np.arange(1, rows.shape[1] + 1)[None], axis=1)
+    return ranks
+
+
+def inherit_order(clicked: NDArray[Any], rho: ArrayLike) -> Integers:
+    """Latent rankings that put the clicked items first and keep the order of rho within both blocks.
+
+    The paper's example: items A to E, rho = 1..5, and a user who clicked A, C and E.
+
+    >>> inherit_order(np.array([[1, 0, 1, 0, 1]]), [1, 2, 3, 4, 5]).tolist()
+    [[1, 4, 2, 5, 3]]
+    """
+    order = np.argsort(np.asarray(rho))
+    by_position = np.asarray(clicked)[:, order] != 0
+    clicks_so_far = np.cumsum(by_position, axis=1, dtype=np.int64)
+    others_so_far = np.arange(1, order.size + 1) - clicks_so_far
+    ranks = np.empty(by_position.shape, np.int64)
+    ranks[:, order] = np.where(by_position, clicks_so_far, clicks_so_far[:, -1:] + others_so_far)
+    return ranks
+
+
+# Starting value of the paper; also taken where the clicks of a cluster carry no information about alpha.
+FIRST_ALPHA = 3.0
 # alpha is fitted between these. At alpha = 2 n a swap of neighbours weighs exp(-4): more is as good as certain.
 LEAST_ALPHA, MOST_ALPHA_PER_ITEM = 0.05, 2.0
 # In a round of EM, alpha is fitted to users with at least this probability of the cluster, and to a random part of
@@ -45,7 +74,7 @@ def fit_alpha(
     """Scale alpha that maximises the exact footrule likelihood of the clicks, given the consensus rho.
 
     Latent rankings are summed out (`bmcd.mallows.log_likelihood`). alpha is sought between 0.05 and 2 n, or, with
-    ``around``, within a factor 1.5 of that value and less exactly. Where nobody's clicks say anything (nothing
+    ``around``, within a factor 1.5 of that value and less exactly. Where no clicks carry information (nothing
     or everything clicked), it is the paper's starting value 3. ``weights`` are one number for each user.
 
     >>> clicks = np.array([[1, 1, 0, 0, 0], [1, 0, 1, 0, 0]])
@@ -58,7 +87,7 @@ def fit_alpha(
     n_clicked = np.diff(matrix.indptr)
     telling = np.flatnonzero((n_clicked > 0) & (n_clicked < n_items) & (w > 0))
     if telling.size == 0:
-        return PAPER_ALPHA
+        return FIRST_ALPHA
     matrix, w = matrix[telling], w[telling]
 
     def loss(log_alpha: float) -> float:

@@ -2,8 +2,9 @@
 
 The starting point decides real data. Clusters that start alike fall into each other, and labels are sticky, so
 the default is a warm start: k-means on the clicks, then a few rounds of EM in which the exact likelihood, with the
-latent rankings summed out, judges. The paper's own starts (its section "MCMC set up and initialization" and
+latent rankings summed out, decides. The paper's own starts (its section "MCMC set up and initialization" and
 Algorithm 1 of its supplement) are here as well.
+With an earlier fit, a chain starts at a draw of it; users may be others, and new items are placed by their clicks.
 """
 
 from __future__ import annotations
@@ -15,19 +16,65 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
+from scipy.special import softmax
 
 from bmcd.errors import InputError
-from bmcd.inference.bmcd.click_orders import binary_matrix, click_counts, inherit_order, order_by
-from bmcd.inference.bmcd.em import PAPER_ALPHA, Mixture, fit_alpha, fit_mixture, run_em, shares
-from bmcd.inference.bmcd.kmeans import check_n_clusters, kmeans_distances, kmeans_inertia
-from bmcd.inference.bmcd.previous import Previous, mixture_after
-from bmcd.inference.priors import Priors
-from bmcd.inference.state import ChainState
+from bmcd.inference.bmcd.em import (
+    FIRST_ALPHA,
+    Mixture,
+    fit_mixture,
+    inherit_order,
+    log_joint,
+    order_by,
+    run_em,
+    shares,
+)
+from bmcd.inference.bmcd.kmeans import binary_matrix, check_n_clusters, click_counts, kmeans_distances
+from bmcd.inference.draws import Previous
+from bmcd.inference.mixture import ChainState, Priors
 from bmcd.mallows.distances import check_distance
 from bmcd.mallows.rank_scale import scale_values
 from bmcd.utils import Floats, Integers
 
-__all__ = ["STARTS", "fit_alpha", "inherit_order", "initial_state", "kmeans_inertia", "order_by", "state_after"]
+
+def place_new_items(rho: Integers, counts: Floats) -> Integers:
+    """Return rankings of all items, [cluster, item]: old ones in their order, new ones (rank 0) by their counts.
+
+    A new item comes after all old ones with more clicks. A gap that an item has left is closed.
+
+    >>> place_new_items(np.array([[5, 0, 1, 3]]), np.array([[1.0, 4.0, 9.0, 5.0]])).tolist()
+    [[4, 3, 1, 2]]
+    """
+    out = np.empty(rho.shape, np.int64)
+    for c, (ranks, clicks) in enumerate(zip(rho, np.broadcast_to(counts, rho.shape), strict=True)):
+        old = np.flatnonzero(ranks > 0)
+        new = np.flatnonzero(ranks == 0)
+        key = np.empty(ranks.size)
+        key[old[np.argsort(ranks[old])]] = np.arange(1.0, old.size + 1.0)
+        more = old.size - np.searchsorted(np.sort(clicks[old]), clicks[new], side="right")
+        key[new] = more + 0.5
+        out[c, np.lexsort((-clicks, key))] = np.arange(1, ranks.size + 1)
+    return out
+
+
+def mixture_after(
+    matrix: sparse.csr_array[Any], previous: Previous, chain: int, rank_scale: str | ArrayLike
+) -> Mixture:
+    """Return the mixture of a draw of the fit before, for these clicks.
+
+    New items are placed by the clicks of all users, then, once their clusters are known, by those of each
+    cluster.
+    """
+    draws, place = previous.draws, previous.place(chain)
+    rho = np.where(previous.columns >= 0, draws.rho[place].astype(np.int64)[:, previous.columns], 0)
+    tau = np.maximum(draws.tau[place], 1e-12)
+    mixture = Mixture(place_new_items(rho, click_counts(matrix)), draws.alpha[place].copy(), tau / tau.sum())
+    if (previous.columns >= 0).all():
+        return mixture
+    average_user = click_counts(matrix) / max(matrix.shape[0], 1)
+    counts = click_counts(matrix, softmax(log_joint(matrix, mixture, rank_scale), axis=1)) + average_user
+    return mixture._replace(rho=place_new_items(rho, counts))
+
 
 STARTS = ("kmeans", "popularity", "random")
 
@@ -66,15 +113,15 @@ def initial_state(
     * latent rankings that inherit the order of the user's rho_c.
 
     K-means sees the rows of the click matrix with item i weighed by 1 / sqrt(its clicks), scaled to length 1: a
-    click on a rare item says more about taste, and the number of clicks nothing. On the bundled data this gives
-    starts of much higher likelihood than the plain binary rows.
+    click on a rare item is more informative about taste, and the number of clicks is not. On the bundled data
+    this gives starts of much higher likelihood than the plain binary rows.
 
     Then ``em_rounds`` rounds of EM: each user's probabilities of belonging to each cluster, from the exact
     likelihood; rho_c by click counts weighed with them; alpha_c and tau_c likewise. A round that does not raise
     the log-likelihood of the mixture is undone and ends it. At the end each user joins the likeliest cluster.
 
     Chains start apart: for the k-means start each takes its centres from its own random half of the users (or
-    10 for each cluster, if that is more) and its own k-means++ seeds, and then assigns everybody. With one cluster
+    10 for each cluster, if that is more) and its own k-means++ seeds, and then assigns all users. With one cluster
     only the breaking of ties differs; ``"random"`` starts further apart.
 
     Parameters
@@ -135,7 +182,7 @@ def _popularity(
     overall = order_by(click_counts(matrix), rng)[0]
     labels = _random_labels(matrix, n_clusters, rng)
     rho = order_by(click_counts(matrix, _memberships(labels, n_clusters)), rng)
-    mixture = Mixture(rho, np.full(n_clusters, PAPER_ALPHA), _random_tau(n_clusters, rng))
+    mixture = Mixture(rho, np.full(n_clusters, FIRST_ALPHA), _random_tau(n_clusters, rng))
     return _state(mixture, labels, inherit_order(matrix.toarray(), overall))
 
 

@@ -12,16 +12,30 @@ from scipy import sparse
 from threadpoolctl import threadpool_limits
 
 from bmcd.errors import InputError
-from bmcd.inference.bmcd.click_orders import binary_matrix, click_counts
+from bmcd.mallows.latent.exact import click_matrix
+from bmcd.utils import Floats
 
-__all__ = ["check_n_clusters", "kmeans_distances", "kmeans_inertia"]
+
+def binary_matrix(clicks: Any) -> sparse.csr_array[Any]:
+    """Users x items, True where there is a click, in newly allocated memory."""
+    matrix = click_matrix(clicks)
+    ones = np.ones(matrix.nnz, np.bool_)
+    return sparse.csr_array((ones, matrix.indices, matrix.indptr), shape=matrix.shape, copy=True)
+
+
+def click_counts(matrix: sparse.csr_array[Any], weights: Floats | None = None) -> Floats:
+    """Clicks on each item, one row for each cluster; without weights, one row for all users."""
+    weights = np.ones((matrix.shape[0], 1)) if weights is None else weights
+    counts: Floats = np.asarray((matrix.astype(np.float64).T @ weights).T)
+    return counts
+
 
 # K-means is cheap beside what follows, and one run often merges two clusters and splits a third: on 17 simulated
 # clusters (N = 7872, n = 200) in 3 of 3 chains, the best of ten runs in 1 of 3.
 KMEANS_RUNS = 20
 # With more users than this, centres are found from a random sample of them.
 MANY_USERS = 20_000
-# Lloyd's algorithm ends when the centres move less than this share of an item's variance, or after so many rounds.
+# Lloyd's algorithm ends when the centres move less than this share of an item's variance, or after MOST_ROUNDS.
 LEAST_MOVE, MOST_ROUNDS = 1e-4, 300
 
 Rows = NDArray[np.float32]

@@ -11,8 +11,7 @@ import numpy as np
 from bmcd.inference.rng_streams import LABELS
 from bmcd.inference.variates import draw_from_logs
 from bmcd.mallows.latent.top import top_probabilities_user
-from bmcd.mallows.latent.users import log_likelihoods
-from bmcd.mallows.latent.workspace import make_workspace
+from bmcd.mallows.latent.users import log_likelihoods, make_workspace
 from bmcd.rng import STREAM_SIZE, open_stream, uniform
 
 # Click counts are rounded to powers of this for the scores.
@@ -39,7 +38,7 @@ def score_table(power, shared, cluster, work, log_odds):
     """Set log_odds[t] to what a click on consensus position t + 1 adds to the score; return the score of no click.
 
     For the click counts near GRID^power: the score pretends that each item is clicked independently, with the
-    probability that it is among the best so many of a ranking from the cluster.
+    probability that it is among that number of best items of a ranking from the cluster.
     """
     n = shared.gaps.size
     top_probabilities_user(np.empty(0, np.int64), clicks_at(power, n), shared, cluster, work)

@@ -1,1 +1,1 @@
-"""The paper's Algorithm 2 for every distance: moves, iteration, log Z. Knows nothing of the exact sampler."""
+"""The paper's Algorithm 2 for every distance: moves, iteration, log Z."""

@@ -15,12 +15,6 @@ import math
 
 import numba
 
-# Purposes of the random streams of this sampler (see `bmcd.rng`); it has 100 to 119.
-TAU = 100  # the stream's "user" is 0
-CONSENSUS = 101  # "user" is the number of the cluster
-ALPHA = 102  # "user" is the number of the cluster
-USER = 103  # label and ranking together: with swaps one block of four numbers is all that a user needs
-
 # Robbins and Monro's target for a random walk in one dimension.
 TARGET_ACCEPTANCE = 0.44
 

@@ -10,12 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bmcd.errors import InputError
-from bmcd.inference.paper import cache as kernels
-from bmcd.inference.paper.cache import PaperCache, PaperModel, PaperTrace
+from bmcd.inference.mixture import ChainState, Data, Priors, SweepInfo
+from bmcd.inference.paper import distance_cache as kernels
+from bmcd.inference.paper.distance_cache import PaperCache, PaperModel, PaperTrace
 from bmcd.inference.paper.iteration import run_iterations
 from bmcd.inference.paper.log_z import TABLE, LogZMethod, choose_method, log_z_at
-from bmcd.inference.priors import Priors
-from bmcd.inference.state import ChainState, Data, SweepInfo
 from bmcd.mallows.distances import DISTANCES, check_distance
 from bmcd.rng import stream_key
 
@@ -30,8 +29,8 @@ class PaperSampler:
     label given the ranking (Gibbs), and the ranking (Metropolis-Hastings).
 
     The sampler keeps the distances between users and consensuses of each chain it has seen. When it is handed a
-    state that differs from the one it left behind, it computes them afresh. Distances are whole numbers, so a chain
-    that is resumed from a copy of its state goes on with the same bits. One sampler may run several chains on
+    state that differs from the one it left behind, it computes them again. Distances are whole numbers, so a chain
+    that is resumed from a copy of its state continues with the same bits. One sampler may run several chains on
     threads at a time, each under another chain number.
 
     Parameters
@@ -41,7 +40,7 @@ class PaperSampler:
         with k near 40 (27 at 5,000 items), for the distances and for log Z alike, so that sums of distances are
         exact.
     distance
-        One of footrule, spearman, kendall, cayley, hamming, ulam; distance_changes.py tells what they cost.
+        One of footrule, spearman, kendall, cayley, hamming, ulam; `distance_cache.py` lists their costs.
     seed
         Seed and chain number together decide every draw.
     alpha_update
@@ -233,7 +232,7 @@ class PaperSampler:
 def whole_scale(scale: NDArray[np.float64]) -> tuple[NDArray[np.int64], float]:
     """Return a rank scale as whole numbers, and their unit; exact for whole numbers, otherwise to 2^-40 or so.
 
-    The unit is a power of two, small enough to tell ranks apart and large enough that any sum of n distances
+    The unit is a power of two, small enough to distinguish ranks and large enough that any sum of n distances
     stays below 2^52, where every whole number is a float.
 
     >>> whole_scale(np.array([1.0, 2.0, 3.0]))

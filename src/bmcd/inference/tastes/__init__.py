@@ -1,1 +1,1 @@
-"""The sampler of the model with several tastes per user. Knows clicks and laws of first items; no full rankings."""
+"""The sampler of the model with several tastes per user: clicks and first items, no full rankings."""

@@ -1,44 +1,45 @@
-"""From clicks to draws of the tastes: `sample_tastes`, and `TasteDraws`, what it leaves.
+"""From clicks to draws of the tastes: `sample_tastes`, and `TasteDraws`, what it returns.
 
 Unless that is switched off, some clicks are set aside: one of each of a few users. The chains do not see them, and
-their log probability, noted with every draw, says whether longer chains would still help. They count again when
+their log probability, recorded with every draw, shows whether longer chains would still help. They count again when
 next items are asked for.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from bmcd.clicks.log import Clicks
-from bmcd.inference.bmcd.previous import Previous
-from bmcd.inference.draws import ChainDraws
+from bmcd.inference.arrivals import log_probabilities
+from bmcd.inference.diagnostics import assess_quantity
+from bmcd.inference.draws import ChainDraws, FitSpec, Previous, Schema, check_not_negative
 from bmcd.inference.loop import run_chains
-from bmcd.inference.priors import check_priors
+from bmcd.inference.mixture import check_priors
 from bmcd.inference.record import Probe, Recording
-from bmcd.inference.run import Run
-from bmcd.inference.schema import Problem, Schema, check_not_negative
-from bmcd.inference.subsample import LEAST_CLICKS, check_max_users, users_of_chain
-from bmcd.inference.tastes.fold_in import log_probabilities
+from bmcd.inference.run import LEAST_CLICKS, Run, check_max_users, users_of_chain
 from bmcd.inference.tastes.priors import GammaPrior, TastePriors
 from bmcd.inference.tastes.rank_laws import RankLaws, rank_laws
 from bmcd.inference.tastes.sampler import TasteSampler, first_items_of
-from bmcd.inference.tastes.state import TasteState, make_taste_data
+from bmcd.inference.tastes.start import TasteState, make_taste_data
 from bmcd.utils import check_count
 
-# One click of so many users at most, and of no more than this share of all users, is set aside.
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+# One click of at most this number and this share of all users is set aside.
 SET_ASIDE, SHARE_ASIDE = 200, 0.1
 ROUNDS_AFTER = 10  # of mean field, from the tastes of a fit before
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class TasteDraws(ChainDraws):
-    """The draws of the model with several tastes. Every chain has tastes of its own: their modes differ."""
+    """The draws of the model with several tastes. Every chain has different tastes: their modes differ."""
 
     alpha: NDArray[np.float64]  # [chain, draw, taste]
     rho: NDArray[np.signedinteger[Any]]  # [chain, draw, taste, item], ranks 1..n
@@ -63,7 +64,7 @@ class TasteDraws(ChainDraws):
 
     @property
     def best_chain(self) -> int:
-        """The chain whose tastes are shown to people: that with the highest log joint density."""
+        """The chain whose tastes are shown: that with the highest log joint density."""
         return int(self.log_joint.mean(axis=1).argmax())
 
     def laws(self) -> RankLaws:
@@ -86,7 +87,7 @@ class TasteDraws(ChainDraws):
         )
 
 
-def check_taste_state(state: TasteState, problem: Problem) -> None:
+def check_taste_state(state: TasteState, problem: FitSpec) -> None:
     """Raise ValueError unless every number and index of a state is one that compiled code can take."""
     for name in ("rates", "a", "b", "a_step"):
         check_not_negative(getattr(state, name), f"{name} of the state")
@@ -124,13 +125,6 @@ TASTES = Schema(
 )
 
 
-class Aside(NamedTuple):
-    """Clicks that no chain sees: those that are left of their users, and the (user, item) pairs, [pair, 2]."""
-
-    matrix: sparse.csr_array[Any]
-    pairs: NDArray[np.int64]
-
-
 def sample_tastes(
     clicks: Clicks,
     n_tastes: int,
@@ -147,7 +141,7 @@ def sample_tastes(
 
     With ``previous``, a fit to other clicks, the chains start at its tastes. A new item starts as likely in every
     taste as an average item, and the mean-field rounds place it by its clicks. With ``max_users`` every chain sees
-    a random sample of so many users, its own.
+    a random sample of that many users.
 
     Examples
     --------
@@ -157,52 +151,30 @@ def sample_tastes(
     TasteDraws(2 chains x 5 draws, 3 tastes, 50 items)
     """
     run, size = run or Run(), check_max_users(max_users, clicks.n_users)
-    kept, pairs = set_aside(clicks, run.seed) if aside else (clicks.matrix, np.empty((0, 2), np.int64))
-    return sample_tastes_of(
-        lambda chain: kept if size is None else kept[users_of_chain(run.seed, chain, clicks.n_users, size)],
-        Aside(kept, pairs),
-        Problem(clicks.n_users, clicks.n_items, n_tastes, clicks.fingerprint(), _sampled(size)),
-        run,
-        priors=priors,
-        distance=distance,
-        rank_scale=rank_scale,
-        previous=previous,
-    )
-
-
-def sample_tastes_of(
-    clicks_of_chain: Callable[[int], sparse.csr_array[Any]],
-    aside: Aside,
-    problem: Problem,
-    run: Run,
-    *,
-    priors: TastePriors | None = None,
-    distance: str = "footrule",
-    rank_scale: str | ArrayLike = "linear",
-    previous: Previous | None = None,
-) -> TasteDraws:
-    """Draw as `sample_tastes` does, where each chain is given its own matrix of clicks; ``problem`` says of what.
-
-    The options of the problem are those besides the model's: max_users, if chains have samples of users.
-    """
-    priors, n_tastes = TastePriors() if priors is None else priors, problem.n_clusters
+    priors = TastePriors() if priors is None else priors
     check_priors(priors, TastePriors)
-    check_count("n_tastes", n_tastes)
-    laws = rank_laws(problem.n_items, distance, rank_scale)
-    options = taste_options(
-        problem.n_items, priors, distance=distance, rank_scale=rank_scale, sampled=problem.options.get("max_users")
-    )
+    n_tastes = check_count("n_tastes", n_tastes)
+    laws = rank_laws(clicks.n_items, distance, rank_scale)
+    kept, pairs = set_aside(clicks, run.seed) if aside else (clicks.matrix, np.empty((0, 2), np.int64))
+    options = {
+        "model": "tastes",
+        "distance": distance,
+        "rank_scale": rank_scale if isinstance(rank_scale, str) else np.asarray(rank_scale, float).tolist(),
+        "n_alphas": int(laws.alphas.size),
+        **describe_priors(priors),
+    }
+    if size is not None:
+        options["max_users"] = size
     if previous is not None:
         options["start"] = previous.describe()
     made: dict[int, TasteSampler] = {}
 
     def sampler_for_chain(chain: int) -> TasteSampler:
-        place = chain if "max_users" in options else 0  # chains that see the same users share one
+        place = 0 if size is None else chain  # chains that see the same users share one
         if place not in made:
-            data = make_taste_data(clicks_of_chain(chain))
-            made[place] = TasteSampler(
-                data, n_tastes, priors, seed=run.seed, distance=distance, rank_scale=rank_scale
-            )
+            own = kept if size is None else kept[users_of_chain(run.seed, chain, clicks.n_users, size)]
+            model: Any = {"distance": distance, "rank_scale": rank_scale}
+            made[place] = TasteSampler(make_taste_data(own), n_tastes, priors, seed=run.seed, **model)
         return made[place]
 
     def start_of_chain(chain: int) -> TasteState:
@@ -211,28 +183,10 @@ def sample_tastes_of(
             return sampler.start(chain)
         return sampler.start(chain, ROUNDS_AFTER, _laws_before(previous, chain))
 
-    problem = replace(problem, n_clusters=int(n_tastes), options=options)
-    recording = Recording(problem, TASTES, _probe(laws, aside) if aside.pairs.size else None)
+    spec = FitSpec(clicks.n_users, clicks.n_items, n_tastes, clicks.fingerprint(), options)
+    recording = Recording(spec, TASTES, _probe(laws, kept, pairs) if pairs.size else None)
     draws: TasteDraws = run_chains(sampler_for_chain, start_of_chain, recording, run)
     return draws
-
-
-def taste_options(
-    n_items: int, priors: TastePriors, *, distance: str, rank_scale: str | ArrayLike, sampled: int | None
-) -> dict[str, Any]:
-    """Return the options of a `Problem`: the model, and how many users a chain sees if it does not see all."""
-    return {
-        "model": "tastes",
-        "distance": distance,
-        "rank_scale": rank_scale if isinstance(rank_scale, str) else np.asarray(rank_scale, float).tolist(),
-        "n_alphas": int(rank_laws(n_items, distance, rank_scale).alphas.size),
-        **describe_priors(priors),
-        **_sampled(sampled),
-    }
-
-
-def _sampled(max_users: int | None) -> dict[str, Any]:
-    return {} if max_users is None else {"max_users": max_users}
 
 
 def _laws_before(previous: Previous, chain: int) -> NDArray[np.float64]:
@@ -257,13 +211,14 @@ def set_aside(clicks: Clicks, seed: int) -> tuple[sparse.csr_array[Any], NDArray
     return left, np.stack([users, matrix.indices[taken]], axis=1).astype(np.int64)
 
 
-def _probe(laws: RankLaws, aside: Aside) -> Probe:
-    starts, items = aside.matrix.indptr.astype(np.int64), aside.matrix.indices.astype(np.int64)
+def _probe(laws: RankLaws, kept: sparse.csr_array[Any], pairs: NDArray[np.int64]) -> Probe:
+    """Return the log probabilities of the clicks set aside, given the state of a chain."""
+    starts, items = kept.indptr.astype(np.int64), kept.indices.astype(np.int64)
 
     def probe(state: TasteState) -> NDArray[np.float64]:
         q = first_items_of(state, laws).astype(np.float32)
-        out = np.empty(len(aside.pairs))
-        log_probabilities(starts, items, aside.pairs, q, np.float32(state.a[0]), np.float32(state.b[0]), out)
+        out = np.empty(len(pairs))
+        log_probabilities(starts, items, pairs, q, np.float32(state.a[0]), np.float32(state.b[0]), out)
         return out
 
     return probe
@@ -283,3 +238,20 @@ def read_priors(described: Any) -> TastePriors:
     values = {name: described[name] for name in ("scale_rate", "a", "b")}
     parsed: Any = {name: GammaPrior(*v) if isinstance(v, list) else v for name, v in values.items()}
     return TastePriors(**parsed)
+
+
+def diagnostics_table(draws: TasteDraws) -> pd.DataFrame:
+    """Return R-hat, effective sample sizes and Monte Carlo errors, by quantity."""
+    import pandas as pd
+
+    quantities = {
+        "log joint": draws.log_joint,
+        "log probability of clicks set aside": draws.log_probability,
+        "visits": draws.n_visits.astype(np.float64),
+        "a": draws.a[:, :, 0],
+        "b": draws.b[:, :, 0],
+        "largest share of visits": draws.visits_per_taste.max(axis=2) / draws.n_visits,
+        "median alpha": np.median(draws.alpha, axis=2),
+    }
+    known = {name: values for name, values in quantities.items() if np.isfinite(values).all()}
+    return pd.DataFrame([assess_quantity(name, values) for name, values in known.items()]).set_index("quantity")

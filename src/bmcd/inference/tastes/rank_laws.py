@@ -1,4 +1,4 @@
-"""The law of the first item: log P(the item at consensus rank r comes first), on a grid of alphas.
+"""The distribution of the first item: log P(the item at consensus rank r comes first), on a grid of alphas.
 
 **The prior of alpha lives on this grid.** Its points are a factor exp(SPACING) apart, from nearly uniform laws to
 laws in which the best item comes first nearly always; each point carries the prior mass of its cell, bounded by
@@ -32,7 +32,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bmcd.errors import InputError
-from bmcd.mallows.closed_forms import hamming
+from bmcd.mallows.exact_partition import hamming
 from bmcd.mallows.footrule_scan import FLUSH, backward_messages
 from bmcd.mallows.rank_scale import scale_values
 
@@ -228,7 +228,7 @@ class RankLaws:
 
 
 def rank_laws(n_items: int, distance: str = "footrule", rank_scale: str | ArrayLike = "linear") -> RankLaws:
-    """The laws of this many items, the same object for everybody who asks for the same.
+    """The laws of this number of items, the same object for the same arguments.
 
     >>> rank_laws(4) is rank_laws(4)
     True

@@ -11,7 +11,7 @@ from scipy.optimize import brentq
 from bmcd.clicks.log import Clicks
 from bmcd.errors import InputError
 from bmcd.inference.tastes.rank_laws import rank_laws
-from bmcd.mallows.checks import alpha_by_cluster
+from bmcd.mallows.distances import alpha_by_cluster
 from bmcd.utils import Floats, check_count
 
 # Users that are simulated at a time: what is in memory besides the clicks grows with these, not with all users.

@@ -1,4 +1,4 @@
-"""Where a chain starts: mean-field rounds, which share every click out among the tastes.
+"""Clicks and chains of the tastes sampler, and where a chain starts: mean-field rounds over the clicks.
 
 The posterior has many modes, and the start decides which one a chain finds. The rounds are the collapsed move of
 `visits.py` with expected counts (CVB0, Asuncion et al. 2009), one visit per click, and free probabilities of the
@@ -11,16 +11,65 @@ a hundred find a good one.
 from __future__ import annotations
 
 import math
+from typing import Any, NamedTuple
 
 import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from bmcd.inference.rng_streams import TASTE_START
 from bmcd.inference.tastes.rank_laws import RankLaws
-from bmcd.inference.tastes.rng_streams import START
-from bmcd.inference.tastes.state import TasteData
+from bmcd.mallows.latent.exact import click_matrix
 from bmcd.mallows.latent.scan import REORDER
 from bmcd.rng import STREAM_SIZE, open_stream, uniform
+
+
+class TasteData(NamedTuple):
+    """Who clicked what: user j clicked user_items[user_start[j] : user_start[j + 1]]."""
+
+    user_start: NDArray[np.int64]
+    user_items: NDArray[np.int64]
+    n_items: int
+
+
+class TasteState(NamedTuple):
+    """What the next sweep needs; a sweep changes it in place."""
+
+    rates: NDArray[np.float64]  # [user, taste]: lambda, how often a user visits a taste
+    item_at: NDArray[np.int64]  # [taste, rank - 1]: the consensus, read from the best item on
+    scale_index: NDArray[np.int64]  # [taste]: which alpha of the grid
+    a: NDArray[np.float64]  # [1]: shape of the law of the rates
+    b: NDArray[np.float64]  # [1]: rate of the law of the rates
+    a_step: NDArray[np.float64]  # [1]: spread of the proposals of log a, tuned in warm-up only
+
+
+class TasteInfo(NamedTuple):
+    """What a reader wants to know of a sweep.
+
+    ``log_joint`` is the log density of clicks, visits, consensuses, scales, a and b at the end of the sweep, the
+    rates integrated out. Given the visits, a rate has mean (visits + a) / (b + 1): less noisy than the rate itself.
+    """
+
+    log_joint: float
+    n_visits: int
+    visits: NDArray[np.float64]  # [user, taste]: how many visits each user paid to each taste
+    visits_per_taste: NDArray[np.float64]
+    rho: NDArray[np.int64]  # [taste, item]: the consensuses as ranks, 1 for the best
+    alpha: NDArray[np.float64]  # [taste]
+    swaps_accepted: float  # share of the swaps proposed to the consensuses; NaN if no taste has a visit
+    a_accepted: float  # share; NaN if a is fixed
+    at_edge: int  # tastes with visits whose alpha is the first or the last of the grid
+
+
+def make_taste_data(clicks: Any) -> TasteData:
+    """Take a users x items matrix, dense or sparse, or `Clicks`; anything but zero is one click.
+
+    >>> make_taste_data([[0, 1], [1, 1]]).user_items.tolist()
+    [1, 0, 1]
+    """
+    matrix = click_matrix(clicks)
+    return TasteData(matrix.indptr.astype(np.int64), matrix.indices.astype(np.int64), int(matrix.shape[1]))
+
 
 ROUNDS = 100
 # The rounds stop when a round moves less than this of every click from one taste to another, on average.
@@ -36,7 +85,7 @@ def random_shares(user_start, n_tastes, key, chain):
     shares = np.empty((user_start[-1], n_tastes), np.float32)
     stream = np.empty(STREAM_SIZE, np.uint64)
     for user in range(user_start.size - 1):
-        open_stream(stream, key, chain, 0, user, START)
+        open_stream(stream, key, chain, 0, user, TASTE_START)
         for click in range(user_start[user], user_start[user + 1]):
             total = 0.0
             for c in range(n_tastes):
@@ -112,8 +161,8 @@ def mean_field(
         shares = random_shares(data.user_start, n_tastes, key, chain)
     else:
         shares = (laws / laws.sum(axis=1, keepdims=True))[data.user_items].astype(np.float32)
-    # Sums in single precision do for a start; they are made anew from time to time, so that rounding does not add
-    # up.
+    # Sums in single precision do for a start; they are recomputed from time to time, so that rounding does not
+    # add up.
     of_user = np.zeros((data.user_start.size - 1, n_tastes), np.float32)
     of_item = np.zeros((data.n_items, n_tastes), np.float32)
     of_taste = np.zeros(n_tastes, np.float32)

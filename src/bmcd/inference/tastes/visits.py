@@ -18,7 +18,7 @@ import math
 import numba
 import numpy as np
 
-from bmcd.inference.tastes.rng_streams import COLLAPSED, PASS_STRIDE, VISITS
+from bmcd.inference.rng_streams import PASS_STRIDE, TASTE_COLLAPSED, TASTE_VISITS
 from bmcd.mallows.latent.scan import REORDER
 from bmcd.rng import STREAM_SIZE, in_blocks, next_blocks, open_stream, uniform, unit_interval
 
@@ -106,7 +106,7 @@ def positive_poisson(stream, u, mu):
     """A Poisson(mu) number given that it is not zero, by inversion of ``u``.
 
     P(1) = mu / expm1(mu) >= 1 - mu / 2, which spares most calls the exponential. Large means: a Poisson number as a
-    sum of parts from the stream, anew if it is zero, which hardly ever happens.
+    sum of parts from the stream, again if it is zero, which is very rare.
     """
     if mu < LARGE_MEAN:
         if u < 1.0 - 0.5 * mu:
@@ -138,9 +138,9 @@ def larger(array, size):
 
 @numba.njit(cache=True, nogil=True)
 def update_visits(rates, data, q, a, passes, key, chain, sweep, of_user, of_item):
-    """Draw all visits afresh. Counts of the visits go to of_user[user, c] and of_item[item, c].
+    """Redraw all visits. Counts of the visits go to of_user[user, c] and of_item[item, c].
 
-    Each click has two random numbers of its own, one for how many visits there were and one for the taste of the
+    Each click has two random numbers, one for how many visits there were and one for the taste of the
     first; the other visits take theirs from what comes next in the stream.
     Returns how many visits there are, and the sum of log n! over the clicks.
     """
@@ -154,7 +154,7 @@ def update_visits(rates, data, q, a, passes, key, chain, sweep, of_user, of_item
     n_visits, log_repeats = 0, 0.0
     for user in range(n_users):
         first, last = data.user_start[user], data.user_start[user + 1]
-        open_stream(stream, key, chain, sweep, user, VISITS)
+        open_stream(stream, key, chain, sweep, user, TASTE_VISITS)
         if bits.size < 2 * (last - first):
             bits = larger(bits, 2 * (last - first))
         next_blocks(stream, bits[: in_blocks(2 * (last - first))])
@@ -180,7 +180,7 @@ def update_visits(rates, data, q, a, passes, key, chain, sweep, of_user, of_item
         if bits.size < in_blocks(size):
             bits = larger(bits, in_blocks(size))
         for pass_ in range(passes):
-            open_stream(stream, key, chain, sweep, user, COLLAPSED + PASS_STRIDE * pass_)
+            open_stream(stream, key, chain, sweep, user, TASTE_COLLAPSED + PASS_STRIDE * pass_)
             next_blocks(stream, bits[: in_blocks(size)])
             collapsed_pass(bits, item_of[:size], taste_of, count, q, a, weights, block_sums, n_tastes)
         for visit in range(size):

@@ -1,4 +1,4 @@
-"""Sum out a user's latent ranking, exactly, given the clicks. Knows the footrule and click sets, but no sampler."""
+"""Sum out a user's latent ranking, exactly, given the clicks, for the footrule."""
 
 from bmcd.mallows.latent.exact import click_matrix, log_likelihood, sample_latent, top_probabilities
 

@@ -18,8 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from bmcd.errors import InputError
-from bmcd.mallows.checks import alpha_by_cluster
-from bmcd.mallows.distances import check_ranks
+from bmcd.mallows.distances import alpha_by_cluster, check_ranks
 from bmcd.mallows.footrule_scan import MAX_TABLE_ITEMS
 from bmcd.mallows.latent import users as kernels
 from bmcd.mallows.latent.scan import ClusterTables, SharedTables, cluster_tables, shared_tables
@@ -31,7 +30,7 @@ from bmcd.utils import check_count, thread_count
 USERS_PER_THREAD = 256
 
 
-class _Problem:
+class _Inputs:
     """Checked input: who clicked what, the clusters, and the threads to use."""
 
     def __init__(
@@ -131,14 +130,14 @@ def log_likelihood(
     >>> bool(np.isclose(np.exp(log_likelihood([[1, 1, 0, 0]], rho=[1, 2, 3, 4], alpha=0))[0, 0], 1 / 6))
     True
     """
-    problem = _Problem(clicks, rho, alpha, rank_scale, n_threads)
-    out = np.empty((problem.n_clusters, problem.n_users))
+    inputs = _Inputs(clicks, rho, alpha, rank_scale, n_threads)
+    out = np.empty((inputs.n_clusters, inputs.n_users))
 
     def fill(c: int, tables: ClusterTables, users: NDArray[np.int64]) -> None:
         part = out[c, users[0] : users[-1] + 1]
-        kernels.log_likelihoods(users, problem.clicks, problem.rho[c], problem.shared, tables, part)
+        kernels.log_likelihoods(users, inputs.clicks, inputs.rho[c], inputs.shared, tables, part)
 
-    problem.compute(fill)
+    inputs.compute(fill)
     return np.ascontiguousarray(out.T)
 
 
@@ -173,15 +172,15 @@ def top_probabilities(
     >>> bool(p[0, 1, 0] > p[0, 2, 0] > p[0, 3, 0])
     True
     """
-    problem = _Problem(clicks, rho, alpha, rank_scale, n_threads)
-    out = np.empty((problem.n_users, problem.n_items, problem.n_clusters))
-    next_k = min(check_count("k", k), problem.n_items)
+    inputs = _Inputs(clicks, rho, alpha, rank_scale, n_threads)
+    out = np.empty((inputs.n_users, inputs.n_items, inputs.n_clusters))
+    next_k = min(check_count("k", k), inputs.n_items)
 
     def fill(c: int, tables: ClusterTables, users: NDArray[np.int64]) -> None:
-        rho_c, part = problem.rho[c], out[:, :, c]
-        kernels.top_probabilities(users, problem.clicks, rho_c, next_k, problem.shared, tables, part)
+        rho_c, part = inputs.rho[c], out[:, :, c]
+        kernels.top_probabilities(users, inputs.clicks, rho_c, next_k, inputs.shared, tables, part)
 
-    problem.compute(fill)
+    inputs.compute(fill)
     return out
 
 
@@ -210,29 +209,29 @@ def sample_latent(
     >>> int(ranks[0, 1]), sorted(ranks[0].tolist())
     (1, [1, 2, 3])
     """
-    problem = _Problem(clicks, rho, alpha, rank_scale, n_threads)
+    inputs = _Inputs(clicks, rho, alpha, rank_scale, n_threads)
     if labels is None:
-        if problem.n_clusters > 1:
+        if inputs.n_clusters > 1:
             raise InputError(
-                f"rho has {problem.n_clusters} clusters: pass labels, the cluster (0, 1, ...) of each user."
+                f"rho has {inputs.n_clusters} clusters: pass labels, the cluster (0, 1, ...) of each user."
             )
-        labels = np.zeros(problem.n_users, np.int64)
+        labels = np.zeros(inputs.n_users, np.int64)
     cluster_of = np.asarray(labels)
-    if cluster_of.shape != (problem.n_users,) or cluster_of.dtype.kind not in "iu":
+    if cluster_of.shape != (inputs.n_users,) or cluster_of.dtype.kind not in "iu":
         raise InputError(
-            f"labels must be {problem.n_users} whole numbers, one for each user, "
+            f"labels must be {inputs.n_users} whole numbers, one for each user, "
             f"but they have shape {cluster_of.shape} and type {cluster_of.dtype}."
         )
-    bad = np.flatnonzero((cluster_of < 0) | (cluster_of >= problem.n_clusters))
+    bad = np.flatnonzero((cluster_of < 0) | (cluster_of >= inputs.n_clusters))
     if bad.size:
         raise InputError(
-            f"labels go from 0 to {problem.n_clusters - 1}, but user {bad[0]} has {cluster_of[bad[0]]}."
+            f"labels go from 0 to {inputs.n_clusters - 1}, but user {bad[0]} has {cluster_of[bad[0]]}."
         )
     key = stream_key(seed)
-    out = np.empty((problem.n_users, problem.n_items), np.int64)
+    out = np.empty((inputs.n_users, inputs.n_items), np.int64)
 
     def fill(c: int, tables: ClusterTables, users: NDArray[np.int64]) -> None:
-        kernels.redraw(users, problem.clicks, problem.rho[c], problem.shared, tables, key, 0, 0, 0, out)
+        kernels.redraw(users, inputs.clicks, inputs.rho[c], inputs.shared, tables, key, 0, 0, 0, out)
 
-    problem.compute(fill, cluster_of)
+    inputs.compute(fill, cluster_of)
     return out

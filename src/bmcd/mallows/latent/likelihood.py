@@ -103,7 +103,7 @@ def _second_block(clicked, excess, shared, cluster, x, y, windows):
         excess -= 1
         next_click += 1
         aged += excess * shared.gaps[t - 1]
-    # No click is left: what follows is the same for everybody.
+    # No click is left: what follows is the same for all users.
     total = x[1]
     if t < n:
         follow = cluster.finish[t + 1]

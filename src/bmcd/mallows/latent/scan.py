@@ -168,7 +168,7 @@ def several_pairs(x, y, off, shared, cluster, excess, t, steps, low, high):
 def fit_window(x, finish, excess, low, high):
     """Return the window of cells whose weight times what can follow is not negligible, and their sum.
 
-    The message alone does not tell, since its mass runs to states that can no longer close (``high`` must leave
+    The message alone is not enough, since its mass runs to states that can no longer close (``high`` must leave
     those out). What can follow is taken from the same scan without clicks, which has as many open items as ranks.
     With m open ranks and m + excess open items that is like m open pairs where beta is large, like m + excess / 2
     where beta is small. The window covers both and all between.

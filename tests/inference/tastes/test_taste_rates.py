@@ -1,4 +1,4 @@
-"""The table of `gammas.py`: it is a hat, all cells weigh the same, and quick decisions are those made in full."""
+"""The table of Gamma variates in `rates.py`: it is a hat, cells weigh the same, quick decisions equal full ones."""
 
 import math
 
@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import integrate, stats
 
-from bmcd.inference.tastes.gammas import LOWEST, STEPS, draw_small_gammas, gamma_table, propose
+from bmcd.inference.tastes.rates import LOWEST, STEPS, draw_small_gammas, gamma_table, propose
 from bmcd.rng import STREAM_SIZE, next_blocks, open_stream, stream_key, unit_interval
 
 CUT = 1e-6

@@ -1,4 +1,4 @@
-"""The draws for ArviZ: clusters matched between chains, and what the draws say of the clicks they are of."""
+"""The draws for ArviZ: clusters matched between chains, and what the draws predict for the clicks."""
 
 from __future__ import annotations
 
@@ -9,41 +9,85 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import linear_sum_assignment
 
 from bmcd.clicks.log import Clicks
 from bmcd.errors import InputError
-from bmcd.inference import diagnostics
-from bmcd.inference.bmcd.marginals import marginals_of_draw, replicated_counts
-from bmcd.inference.draws import ChainDraws, Draws
-from bmcd.inference.state import make_data
-from bmcd.inference.tastes import diagnostics as taste_diagnostics
+from bmcd.inference.bmcd.next_items import marginals_of_draw, replicated_counts
+from bmcd.inference.draws import ChainDraws, ClusterMatching, Draws, MaxDraws, draws_per_chain
+from bmcd.inference.mixture import make_data
 from bmcd.inference.tastes.draws import TasteDraws
 from bmcd.mallows.latent.scan import shared_tables
-from bmcd.models.answers import MaxDraws, Options, draws_per_chain
-from bmcd.models.clusters import ClusterNames
 from bmcd.progress import counting
 from bmcd.rng import stream_key
 from bmcd.utils import import_optional, thread_count
+
+
+def to_arviz(draws: Draws | TasteDraws, items: ArrayLike | None = None) -> Any:
+    """Return ArviZ's own container, an xarray DataTree: posterior, sample statistics, log joint of the warm-up.
+
+    Clusters may have other numbers in every draw and chain, tastes in every chain; sort them before R-hat is taken
+    of single ones.
+    """
+    stats: dict[str, Any] = {"lp": draws.log_joint}
+    sorted_by: tuple[str, ...]
+    posterior: dict[str, Any]
+    if isinstance(draws, TasteDraws):
+        one, sorted_by = "taste", ("alpha", "visits_per_taste")
+        posterior = {"alpha": draws.alpha, "rho": draws.rho, "a": draws.a[:, :, 0], "b": draws.b[:, :, 0]}
+        kept, probe = ["n_visits", "visits_per_taste", "swaps_accepted"], "log_probability"
+    else:
+        one, sorted_by = "cluster", ("alpha", "tau", "label_counts", "alpha_accepted")
+        posterior = {"alpha": draws.alpha, "tau": draws.tau, "rho": draws.rho}
+        kept, probe = (
+            ["within_distance", "label_counts", "alpha_accepted", "rho_accepted", "ranks_accepted"],
+            "probe",
+        )
+    kept += [probe] if draws.probe.shape[2] else []
+    stats |= {name: getattr(draws, name) for name in kept}
+    groups = {"posterior": posterior, "sample_stats": stats}
+    if draws.warmup_log_joint.shape[1]:
+        groups["warmup_sample_stats"] = {"lp": draws.warmup_log_joint}
+    problem = draws.problem
+    attributes = {"version": draws.version, "seed": str(draws.seed), "data_hash": problem.data_hash}
+    return import_optional("arviz_base", needed_by="to_arviz", extra="arviz").from_dict(
+        groups,
+        save_warmup=True,
+        dims={**{name: [one] for name in sorted_by}, "rho": [one, "item"], "probe": ["probed"]},
+        coords={
+            one: np.arange(problem.n_clusters),
+            "item": np.arange(problem.n_items) if items is None else np.asarray(items),
+        },
+        attrs={"posterior": {**attributes, "stopped": draws.stopped}},
+    )
+
 
 AnyDraws = TypeVar("AnyDraws", bound=ChainDraws)
 PER_CLUSTER = ("alpha", "tau", "rho", "label_counts", "alpha_accepted")
 PER_TASTE = ("alpha", "rho", "visits_per_taste")
 
 
-def mixture_tree(draws: Draws, names: ClusterNames, clicks: Clicks, users: bool, options: Options) -> Any:
+def mixture_tree(
+    draws: Draws,
+    names: ClusterMatching,
+    clicks: Clicks,
+    users: bool,
+    max_draws: int | None,
+    n_threads: int | None = None,
+    progress: bool | None = False,
+) -> Any:
     """Return the draws of a mixture in ArviZ's container; see `BMCD.to_arviz`."""
-    chosen = _spaced(draws, options.max_draws)
+    chosen = _spaced(draws, max_draws)
     names = replace(names, name=names.name[:, chosen])
     draws = _at(draws, chosen)
     matched: Any = {name: names.sort(getattr(draws, name)) for name in PER_CLUSTER}
     draws = replace(draws, **matched)
-    tree = _renumbered(diagnostics.to_arviz(draws, clicks.items.tolist()), "cluster", draws.problem.n_clusters)
+    tree = _renumbered(to_arviz(draws, clicks.items.tolist()), "cluster", draws.problem.n_clusters)
     if users and clicks.n_users:
         groups = _observed(clicks)
         if draws.problem.options["distance"] == "footrule":
-            found = _of_users(draws, clicks, options)
+            found = _of_users(draws, clicks, n_threads, progress)
             groups |= {
                 "log_likelihood": {"clicks": found[0]},
                 "posterior_predictive": {"clicks_per_item": found[2]},
@@ -55,16 +99,22 @@ def mixture_tree(draws: Draws, names: ClusterNames, clicks: Clicks, users: bool,
     return _for_this_arviz(tree)
 
 
-def taste_tree(draws: TasteDraws, order: NDArray[np.int64], clicks: Clicks, users: bool, options: Options) -> Any:
+def taste_tree(
+    draws: TasteDraws,
+    order: NDArray[np.int64],
+    clicks: Clicks,
+    users: bool,
+    max_draws: int | None,
+) -> Any:
     """Return the draws of tastes in ArviZ's container; see `Tastes.to_arviz`."""
     matched = _matched_tastes(draws, order)
-    draws = _at(draws, _spaced(draws, options.max_draws))
+    draws = _at(draws, _spaced(draws, max_draws))
     sorted_: Any = {}
     for name in PER_TASTE:
         values = getattr(draws, name)
         sorted_[name] = np.stack([values[chain][:, own] for chain, own in enumerate(matched)])
     draws = replace(draws, **sorted_)
-    tree = _renumbered(taste_diagnostics.to_arviz(draws, clicks.items), "taste", draws.n_tastes)
+    tree = _renumbered(to_arviz(draws, clicks.items), "taste", draws.n_tastes)
     if users and clicks.n_users:
         replicated = {"posterior_predictive": {"clicks_per_item": _new_people(draws, clicks.n_users)}}
         tree = _with_groups(tree, _observed(clicks) | replicated, clicks)
@@ -91,7 +141,7 @@ def _at(draws: AnyDraws, chosen: NDArray[np.int64]) -> AnyDraws:
 
 
 def _renumbered(tree: Any, dim: str, number: int) -> Any:
-    """Return the tree with clusters numbered from 1, as people see them."""
+    """Return the tree with clusters numbered from 1, as in `clusters_`."""
     for name, group in tree.children.items():
         if dim in group.dims:
             tree[name] = group.to_dataset().assign_coords({dim: np.arange(1, number + 1)})
@@ -115,7 +165,9 @@ def _with_groups(tree: Any, groups: dict[str, dict[str, Any]], clicks: Clicks) -
     return tree
 
 
-def _of_users(draws: Draws, clicks: Clicks, options: Options) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+def _of_users(
+    draws: Draws, clicks: Clicks, n_threads: int | None, progress: bool | None
+) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
     """Return log-likelihoods [chain, draw, user], memberships [.., user, cluster], replicated counts [.., item]."""
     data = make_data(clicks.matrix, draws.problem.options["rank_scale"])
     shared, key = shared_tables(np.diff(data.scale)), stream_key(draws.seed)
@@ -133,8 +185,8 @@ def _of_users(draws: Draws, clicks: Clicks, options: Options) -> tuple[NDArray[A
         replicated_counts(clicks.per_user, rho[place], alpha, shared, weight, key, *place, counts[place])
 
     places = [(chain, draw) for chain in range(shape[0]) for draw in range(shape[1])]
-    pool = ThreadPoolExecutor(thread_count(options.n_threads))
-    with pool, counting(options.progress, "draws", len(places)) as show:
+    pool = ThreadPoolExecutor(thread_count(n_threads))
+    with pool, counting(progress, "draws", len(places)) as show:
         for number, _ in enumerate(pool.map(work, places)):
             show(number + 1)
     return log_p, membership, counts
@@ -144,7 +196,8 @@ def _matched_tastes(draws: TasteDraws, order: NDArray[np.int64]) -> list[NDArray
     """Return the tastes of each chain in the order of those of the best chain that they are matched with.
 
     Each match has the largest sum of cosines between the probabilities of the items, at the last draw. Tastes that
-    only one chain has are matched with what is left, so that single tastes agree only where `clusters_` says so.
+    only one chain has are matched with the remaining ones, so that single tastes agree only where the agreement in
+    `clusters_` is high.
     """
     last, matched = draws.n_draws - 1, []
     best = draws.first_items(draws.best_chain, last)[:, order]
@@ -157,7 +210,7 @@ def _matched_tastes(draws: TasteDraws, order: NDArray[np.int64]) -> list[NDArray
 
 
 def _new_people(draws: TasteDraws, n_users: int) -> NDArray[np.int64]:
-    """Return the clicks of as many new people on each item, [chain, draw, item]; their rates are from the prior."""
+    """Return the clicks of as many new users on each item, [chain, draw, item]; their rates are from the prior."""
     rng = np.random.default_rng(np.random.SeedSequence(draws.seed, spawn_key=(9,)))
     counts = np.empty((draws.n_chains, draws.n_draws, draws.problem.n_items), np.int64)
     for place in np.ndindex(counts.shape[:2]):
@@ -176,5 +229,7 @@ def _for_this_arviz(tree: Any) -> Any:
     if not before_one:
         return tree
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", FutureWarning)  # says that version 1 will differ, which this is about
+        warnings.simplefilter(
+            "ignore", FutureWarning
+        )  # it announces the change in version 1, which is handled here
         return import_optional("arviz", needed_by="to_arviz", extra="arviz").InferenceData.from_datatree(tree)

@@ -1,10 +1,11 @@
-"""What a fitted model can be asked, worked out when it is first asked for and kept."""
+"""What a fitted model predicts, computed when it is first asked for and kept; what explanations share."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
-from typing import Any, Literal, NamedTuple, TypeVar, cast
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,50 +13,65 @@ from numpy.typing import NDArray
 from bmcd.clicks.ids import id_ranks, places_of, positions
 from bmcd.clicks.item_table import allowed_items
 from bmcd.clicks.log import Clicks
-from bmcd.errors import InputError
 from bmcd.inference.diagnostics import Verdict
+from bmcd.inference.draws import MaxDraws
+from bmcd.markup import paragraphs, table, tag
 from bmcd.models.clusters import ClusterSummaries, checked_names
 from bmcd.models.top_k import Lists, best_items, clicked_mask
 from bmcd.utils import Floats
 
+# Clusters that hold, or tastes that add, less than this are not printed in an explanation.
+SHOWN = 0.005
+
+
+@dataclass(frozen=True)
+class ExplainedProbability:
+    """What every explanation reports: a probability, for whom, and from how many clicks."""
+
+    user: Any
+    item: Any
+    title: str
+    k: int
+    n_clicked: int
+    probability: float
+    mcse: float
+
+    def opening(self) -> list[str]:
+        """Return the first lines: the probability, and how many clicks the user has."""
+        who = "Someone" if self.user is None else f"User {self.user}"
+        what = self.title[:1].upper() + self.title[1:]
+        return [
+            f"{what} is among the next {self.k} of {who[0].lower() + who[1:]} with probability "
+            f"{self.probability:.1%} (+- {self.mcse:.1%}).",
+            f"{who} has {self.n_clicked} click{'' if self.n_clicked == 1 else 's'}.",
+        ]
+
+    def table(self, heads: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
+        """Return the explanation as HTML, with a row for each part of the probability."""
+        return tag("div", paragraphs(*self.opening()), table(heads, rows))
+
+
 T = TypeVar("T")
-# Of how many draws an answer is the mean, over all chains: "auto" leaves it to the model, None takes all.
-MaxDraws = int | Literal["auto"] | None
 
 
 class Options(NamedTuple):
-    """What changes how long an answer takes, and not what it means."""
+    """Options that change the time of a prediction, not its meaning."""
 
     max_draws: MaxDraws
     n_threads: int | None
     progress: bool | None
 
 
-def draws_per_chain(max_draws: MaxDraws, enough: int, n_chains: int, n_draws: int) -> int:
-    """Return how many of the ``n_draws`` of each chain are used, at least one; ``enough`` in all is "auto".
-
-    >>> [draws_per_chain(max_draws, 20, 4, 25) for max_draws in ("auto", None, 40, 3)]
-    [5, 25, 10, 1]
-    """
-    if max_draws is None:
-        return n_draws
-    if isinstance(max_draws, str) and max_draws != "auto":
-        raise InputError(f"max_draws must be a whole number, 'auto', or None for all, but it is {max_draws!r}.")
-    if max_draws != "auto" and max_draws < 1:
-        raise InputError(f"max_draws must be at least 1, or None for all, but it is {max_draws}.")
-    return min(max((enough if max_draws == "auto" else max_draws) // n_chains, 1), n_draws)
-
-
 class Predictions(NamedTuple):
-    """What is known of some users and all items, [user, item]."""
+    """Predictions for some users and all items, [user, item]."""
 
     probability: Floats  # that the item is among the user's next k; 0 where it is clicked
     mcse: Floats  # its Monte Carlo standard error
     tie_breaker: Floats  # of the user's own groups: among equal probabilities the smallest comes first
 
 
-class Answers(ABC):
-    """Answers of one fit to ``clicks``, whose users may have been left out (0 users)."""
+class Predictor(ABC):
+    """The predictions of one fit to ``clicks``, whose users may have been left out (0 users)."""
 
     def __init__(self, clicks: Clicks) -> None:
         self.clicks = clicks
@@ -63,7 +79,7 @@ class Answers(ABC):
         self._kept: dict[Hashable, object] = {}
 
     def once(self, key: Hashable, make: Callable[[], T]) -> T:
-        """Return what ``make`` gives, made when it is first asked for."""
+        """Return the result of ``make``, computed when it is first asked for."""
         if key not in self._kept:
             self._kept[key] = make()
         return cast(T, self._kept[key])
@@ -74,14 +90,14 @@ class Answers(ABC):
 
     @abstractmethod
     def summaries(self) -> ClusterSummaries:
-        """Return what each cluster is like, without names."""
+        """Return a summary of each cluster, without names."""
 
     def clusters(self) -> ClusterSummaries:
-        """Return what each cluster is like, and what people call it."""
+        """Return a summary of each cluster, with its name."""
         return self.summaries().named(self.cluster_names)
 
     def name_clusters(self, names: Mapping[int, str]) -> None:
-        """Call clusters, numbered as in `clusters`, by these names; an empty one takes a name away."""
+        """Name clusters, numbered as in `clusters`; an empty name removes one."""
         changed = self.cluster_names | checked_names(names, len(self.summaries()))
         self.cluster_names = {number: name for number, name in sorted(changed.items()) if name}
 
@@ -95,15 +111,15 @@ class Answers(ABC):
     ) -> Iterator[tuple[NDArray[np.int64], Predictions]]:
         """Yield predictions for the next k clicks block by block, each with the positions of its users.
 
-        They are for the users in these rows of the fitted clicks, or, if rows is None, for ``people`` never seen.
+        They are for the users in these rows of the fitted clicks, or, if rows is None, for ``people``, new users.
         """
 
     def rows(self, users: Iterable[object] | None) -> NDArray[np.int64]:
-        """Return where these users stand in the clicks; all of them without."""
+        """Return the rows of these users in the clicks; all rows if None."""
         if users is None:
             return np.arange(self.clicks.n_users)
-        known, hint = self.clicks.users, "For people it was not fitted to, use recommend_for."
-        # Kept: whoever asks for a million users asks for some thousand at a time.
+        known, hint = self.clicks.users, "For users it was not fitted to, use recommend_for."
+        # Kept: a caller with a million users asks for some thousand at a time.
         return positions(users, known, "user", hint, self.once("places", lambda: places_of(known)))
 
     def lists(

@@ -63,7 +63,7 @@ def test_a_choice_by_few_users_is_not_kept_without_users():
     [
         lambda header, arrays: header.update(choice=[]),
         lambda header, arrays: header.update(choice={"table": 1}),
-        lambda header, arrays: header["choice"].update(recommended=-1),
+        lambda header, arrays: header["choice"].update(n_training_users=-1),
         lambda header, arrays: header["choice"]["table"].update(n_clusters=["x"]),
         lambda header, arrays: header["choice"]["table"].update(n_clusters=[1, 2, 9]),
         lambda header, arrays: arrays.update({"choice/held_out_rows": np.array([-1])}),

@@ -7,8 +7,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bmcd.inference.tastes.fold_in import arrival_rates, arrival_rates_by_taste
-from bmcd.models.next_k import FARTHEST, exp_of_minus, log1p_of
+from bmcd.inference.arrivals import FARTHEST, arrival_rates, arrival_rates_by_taste, exp_of_minus, log1p_of
 
 
 @numba.njit

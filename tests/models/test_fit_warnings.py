@@ -8,7 +8,7 @@ import pytest
 import bmcd
 from bmcd.errors import BmcdWarning, ConvergenceWarning, FitWarning, ShortListWarning
 from bmcd.inference.diagnostics import Verdict
-from bmcd.models.warnings import warn_about_fit
+from bmcd.models.shared_fit import warn_about_fit
 
 CLICKS = bmcd.simulate(60, 12, consensuses=2, alpha=5.0, mean_clicks=4.0, seed=3).clicks
 

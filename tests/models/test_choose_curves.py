@@ -2,7 +2,7 @@ import math
 
 import pytest
 
-from bmcd.models.choose_clusters import end_of_fall, falls, find_elbow
+from bmcd.models.choose import end_of_fall, falls, find_elbow
 
 # MWCD a user of the simulated data set with seed 0, three true clusters.
 SIMULATED = {1: 687.2, 2: 558.9, 3: 509.5, 4: 505.6, 5: 501.1, 6: 502.9, 7: 493.1, 8: 494.2}

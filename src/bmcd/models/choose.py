@@ -1,9 +1,18 @@
-"""choose_n_clusters: exact held-out log-likelihood, the paper's within-cluster distance, and the k-means elbow.
+"""How many clusters or tastes, chosen by held-out clicks.
 
-The held-out log-likelihood decides. The other two are the paper's criteria, given for comparison. The distance
-within clusters has no minimum at the true number: the latent rankings are drawn around the consensuses, so it
-follows from the scales alone, and clusters that share the users of one each have a larger scale than that one. All
-it shows is where it stops falling fast. The elbow can be anywhere in a curve without a bend.
+`choose_n_clusters`: the exact held-out log-likelihood decides. The paper's criteria are given for comparison. The
+within-cluster distance has no minimum at the true number: the latent rankings are drawn around the consensuses,
+so it follows from the scales alone, and clusters that share the users of one have larger scales than that one.
+All it shows is where it stops falling fast. The elbow of k-means can be anywhere in a curve without a bend.
+
+`choose_tastes`: a fifth of the training clicks is held out, of the same users. Each candidate is fitted to the
+rest with several chains, whose laws are averaged as they will be.
+
+* The concentration has the highest log probability of a held-out click: the logarithm of its share in the
+  user's next-click distribution, raised to the power that fits best. (Averages over few chains are too sharp and
+  those over many too flat; the power makes them comparable.)
+* The number of tastes is chosen by the ranks of held-out clicks: log probability prefers fewer tastes than give the
+  most hits. It is FIRST_TASTES unless the clicks clearly favour another.
 """
 
 from __future__ import annotations
@@ -11,25 +20,30 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import minimize_scalar
 from scipy.special import logsumexp
 
 from bmcd.clicks import splitting
 from bmcd.clicks.log import Clicks
-from bmcd.errors import InputError, InputTypeError, Interrupted
+from bmcd.errors import InputError, InputTypeError, Interrupted, Message, Option
 from bmcd.inference.bmcd.kmeans import kmeans_inertia
-from bmcd.inference.chain_progress import open_candidate_progress
 from bmcd.inference.draws import Draws
+from bmcd.inference.loop import open_candidate_progress
+from bmcd.inference.mixture import Priors, check_priors
 from bmcd.inference.posterior import sample_posterior
-from bmcd.inference.priors import Priors
-from bmcd.inference.run import Run
+from bmcd.inference.run import LEAST_CLICKS, Run
+from bmcd.inference.tastes.draws import sample_tastes
+from bmcd.inference.tastes.priors import TastePriors
 from bmcd.mallows.latent.exact import log_likelihood
 from bmcd.markup import Html, tag
+from bmcd.models.taste_predictor import PreparedTasteDraws
+from bmcd.progress import counting
 from bmcd.utils import Floats
 
 if TYPE_CHECKING:
@@ -87,7 +101,7 @@ def end_of_fall(curve: Mapping[int, float]) -> int:
     """Return the first number of clusters after which the curve hardly falls; the last number if it always falls.
 
     It hardly falls where the next of its `falls` is less than 5 %, or less than a quarter of the largest so far.
-    Distances within clusters go on falling a little, so they have no minimum to look for. Unlike the elbow of a
+    Distances within clusters keep falling a little, so they have no minimum to look for. Unlike the elbow of a
     chord this may be the first number, or the last, and does not depend on the largest number tried.
 
     >>> end_of_fall({2: 560.0, 3: 509.0, 4: 506.0, 5: 501.0, 8: 492.0})
@@ -150,17 +164,8 @@ def log_mean(log_values: Floats, axis: int | tuple[int, ...]) -> Floats:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ClusterChoice:
-    """The result of `choose_n_clusters`; `print` it for the reason and the table."""
+    """What `choose_n_clusters` found; `print` it."""
 
-    recommended: int
-    """The smallest candidate within one standard error of the best held-out log-likelihood."""
-    by_mwcd: int
-    """Where MWCD stops falling: the first candidate after which `mwcd_fall` is small, less than 5 % or less than a
-    quarter of the largest before."""
-    least_mwcd: int
-    """The paper's choice in its simulations: the candidate with the smallest MWCD. Mostly too many, see `mwcd`."""
-    elbow: int | None
-    """The paper's choice for its case study: the elbow of the k-means curve (see `find_elbow`), if it has one."""
     table: pd.DataFrame
     """One row for each candidate, which is the index, `n_clusters`:
 
@@ -168,26 +173,53 @@ class ClusterChoice:
     * `step`, `step_se`: the gain over the candidate before, mean over users of the paired differences;
     * `behind`, `behind_se`: how far it is behind the best, likewise;
     * `chain_gap`: largest minus smallest `held_out` of single chains. The standard errors cover the choice of
-      users only; where this is as large as the steps, the chains are too short or too few to tell;
-    * `mwcd`: posterior mean of the within-cluster footrule distance, sum over the training users. It goes on
+      users only; where this is as large as the steps, the chains are too short or too few to decide;
+    * `mwcd`: posterior mean of the within-cluster footrule distance, sum over the training users. It keeps
       falling a little beyond the true number: clusters that share the users of one have larger scales than it;
     * `mwcd_fall`: the share by which it falls from the candidate before, for each doubling of the number;
     * `kmeans`: within-cluster sum of squares of k-means on the binary clicks of all users.
     """
-    boxplot: pd.DataFrame
-    """Draws of the within-cluster distance: `whislo`, `q1`, `med`, `q3`, `whishi` and `mean` of each candidate.
-
-    These are the names that matplotlib's `Axes.bxp(boxplot.to_dict("records"), showfliers=False)` expects.
-    """
     within_distance: Mapping[int, Floats]
-    """The draws themselves, [chain, draw], for each candidate."""
+    """Draws of the within-cluster distance, [chain, draw], for each candidate."""
     log_likelihood: Mapping[int, Floats]
     """Log-likelihood of each held-out user, for each candidate."""
     held_out_users: NDArray[Any]
     """Their ids, in the order of `log_likelihood`; none if the model was saved without users."""
     n_held_out_users: int
     n_training_users: int
-    """How many users the fits saw."""
+    """The number of users in the fits."""
+
+    @property
+    def recommended(self) -> int:
+        """The smallest candidate that is behind the best by no more than one standard error."""
+        return within_one_standard_error(self.table)
+
+    @property
+    def by_mwcd(self) -> int:
+        """Where MWCD stops falling: the first candidate after which `mwcd_fall` is small.
+
+        Small is less than 5 %, or less than a quarter of the largest before.
+        """
+        return end_of_fall(self._curve("mwcd"))
+
+    @property
+    def least_mwcd(self) -> int:
+        """The paper's choice in its simulations: the candidate with the smallest MWCD. Mostly too many."""
+        mwcd = self._curve("mwcd")
+        return min(mwcd, key=lambda c: mwcd[c])
+
+    @property
+    def elbow(self) -> int | None:
+        """The paper's choice for its case study: the elbow of the k-means curve (`find_elbow`), if it has one."""
+        return find_elbow(self._curve("kmeans"))
+
+    @property
+    def boxplot(self) -> pd.DataFrame:
+        """Draws of the within-cluster distance: `whislo`, `q1`, `med`, `q3`, `whishi` and `mean` by candidate.
+
+        Matplotlib draws it with `Axes.bxp(boxplot.to_dict("records"), showfliers=False)`.
+        """
+        return boxplot_rows(self.within_distance)
 
     @property
     def reason(self) -> str:
@@ -234,6 +266,9 @@ class ClusterChoice:
     def _repr_html_(self) -> str:
         table = Html(self.table.to_html(float_format="{:.4f}".format, na_rep=""))
         return tag("div", tag("p", self.reason), table)
+
+    def _curve(self, column: str) -> dict[int, float]:
+        return dict(zip(self.table.index.tolist(), self.table[column].tolist(), strict=True))
 
     def _behind(self, c: int) -> str:
         return f"{self.table['behind'].loc[c]:.4f} behind (standard error {self.table['behind_se'].loc[c]:.4f})"
@@ -303,11 +338,9 @@ def _clusters(number: int) -> str:
     return "1 cluster" if number == 1 else f"{number} clusters"
 
 
-__all__ = ["ClusterChoice", "choose_n_clusters", "criteria_table", "within_one_standard_error"]
-
-# What is tried first unless the caller says otherwise; then twice the largest, on and on, while that is not behind
-# the best, up to MOST, and to what leaves LEAST_USERS training users to a cluster.
-CANDIDATES, MOST, LEAST_USERS = range(2, 9), 64, 10
+# What is tried first by default; then twice the largest, repeatedly, while that is not behind
+# the best, up to MOST_CLUSTERS, and to what leaves LEAST_USERS training users to a cluster.
+CANDIDATES, MOST_CLUSTERS, LEAST_USERS = range(2, 9), 64, 10
 
 
 def choose_n_clusters(
@@ -336,14 +369,14 @@ def choose_n_clusters(
 
     Two criteria of the paper are reported as well. MWCD, the posterior mean of the within-cluster footrule distance
     (each user counted once, in the user's own cluster), comes from the same fits, on the training users, to save
-    time. The paper takes its minimum (`least_mwcd`); as it goes on falling a little beyond the true number,
+    time. The paper takes its minimum (`least_mwcd`); as it keeps falling a little beyond the true number,
     `by_mwcd` is where it stops falling fast (`cluster_curves.end_of_fall`). The k-means within-cluster sum of
     squares is that of all users; its elbow is the point farthest from the chord.
 
     Parameters
     ----------
     clicks
-        Who clicked what. Users without clicks, or who clicked everything, have log-likelihood 0 and tell nothing.
+        Who clicked what. Users without clicks, or who clicked everything, have log-likelihood 0.
     candidates
         Different whole numbers, from 1 to the number of training users. By default 2 to 8, and then as many more as
         it takes for the best to lie inside: 16, 32 and 64, while the larger is not behind the best by more than a
@@ -381,7 +414,7 @@ def choose_n_clusters(
             f"clicks must be a Clicks, such as Clicks.from_matrix(...), not {type(clicks).__name__}."
         )
     training, held_out = splitting.split_at_random_users(clicks, holdout, seed)
-    most = max(CANDIDATES[-1], min(MOST, training.n_users // LEAST_USERS))
+    most = max(CANDIDATES[-1], min(MOST_CLUSTERS, training.n_users // LEAST_USERS))
     first = _check_candidates(CANDIDATES if candidates is None else candidates)
     if max(first) > training.n_users:
         raise InputError(
@@ -409,15 +442,8 @@ def choose_n_clusters(
     numbers = sorted(by_draw)
     within, by_draw = ({c: of[c] for c in numbers} for of in (within, by_draw))
     inertia = kmeans_inertia(clicks, numbers, seed)
-    table = criteria_table(by_draw, within, inertia)
-    mwcd = {c: float(table["mwcd"].loc[c]) for c in numbers}
     return ClusterChoice(
-        recommended=within_one_standard_error(table),
-        by_mwcd=end_of_fall(mwcd),
-        least_mwcd=min(numbers, key=lambda c: mwcd[c]),
-        elbow=find_elbow(inertia),
-        table=table,
-        boxplot=boxplot_rows(within),
+        table=criteria_table(by_draw, within, inertia),
         within_distance=within,
         log_likelihood={c: log_mean(values, axis=(1, 2)) for c, values in by_draw.items()},
         held_out_users=held_out.users,
@@ -466,3 +492,192 @@ def _check_candidates(candidates: Iterable[int]) -> list[int]:
     if twice := sorted({c for c in numbers if numbers.count(c) > 1}):
         raise InputError(f"candidates must differ, but {', '.join(map(str, twice))} is there more than once.")
     return sorted(numbers)
+
+
+# Concentrations a x tastes: this one first, with half of FIRST_TASTES; then twice and half as much, while it helps.
+CONCENTRATION, LEAST_CONCENTRATION, MOST_CONCENTRATION = 2.0, 0.25, 32.0
+FIRST_TASTES, FEWEST_TASTES, MOST_TASTES = 40, 5, 320
+# Ahead by more than this number of standard errors is clearly ahead.
+CLEARLY = 2.0
+# Held out: this share of the clicks of users with at least LEAST_CLICKS, of whom two stay.
+HELD_OUT = 0.2
+# A candidate gets this many chains and sweeps: all together then take one to two times as long as the fit.
+CHAINS, WARMUP, DRAWS, THIN = 8, 60, 4, 10
+POWERS = (0.3, 3.0)
+
+
+class Scores(NamedTuple):
+    """Of each held-out click, given a candidate."""
+
+    log_probability: Floats
+    gain: Floats  # 1 / log2(1 + rank among the items the user may be shown): 1 for the first, then falling
+
+
+@dataclass(frozen=True, eq=False)
+class TasteChoice:
+    """What `choose_tastes` found; `print` it."""
+
+    n_tastes: int
+    priors: TastePriors
+    table: pd.DataFrame
+    """By candidate: log probability and gain of a held-out click, by how much its gain is behind, and the error."""
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.reason}\n{self.table.round(4).to_string(index=False)}"
+
+    def __repr__(self) -> str:
+        return f"TasteChoice(n_tastes={self.n_tastes}, a={self.priors.a}, {len(self.table)} candidates)"
+
+    def _repr_html_(self) -> str:
+        table = Html(self.table.to_html(float_format="{:.4f}".format, na_rep="", index=False))
+        return tag("div", tag("p", self.reason), table)
+
+
+def choose_tastes(
+    clicks: Clicks, run: Run | None = None, *, priors: TastePriors | None = None, **model: Any
+) -> TasteChoice:
+    """Choose the number of tastes and, unless the priors fix it, the concentration; ``model``: see `sample_tastes`.
+
+    >>> import bmcd
+    >>> clicks = bmcd.simulate(n_users=200, seed=1).clicks
+    >>> choose_tastes(clicks, Run(chains=2), priors=TastePriors(a=1.0)).table.columns.tolist()
+    ['n_tastes', 'concentration', 'log_probability', 'gain', 'behind', 'behind_se']
+    """
+    run, priors = run or Run(), TastePriors() if priors is None else priors
+    check_priors(priors, TastePriors)
+    kept, pairs = hold_out_clicks(clicks, run.seed)
+    tried: dict[tuple[int, float], Scores] = {}
+    most = max(FEWEST_TASTES, min(MOST_TASTES, clicks.n_items))
+    first = min(FIRST_TASTES, most)
+    half = max(first // 2, min(FEWEST_TASTES, first))
+    with counting(run.progress, "candidates", 6) as show:
+
+        def score(n_tastes: int, concentration: float) -> Scores:
+            key = (n_tastes, concentration)
+            if key not in tried:
+                tried[key] = _score(clicks, kept, pairs, n_tastes, concentration, priors, run, model)
+                show(len(tried))
+            return tried[key]
+
+        concentration = CONCENTRATION
+        for factor in (2.0, 0.5) if priors.a is None else ():
+            while LEAST_CONCENTRATION <= (other := concentration * factor) <= MOST_CONCENTRATION:
+                here, there = (score(half, value).log_probability.mean() for value in (concentration, other))
+                if there <= here:
+                    break
+                concentration = other
+
+        n_tastes = first
+        while n_tastes * 2 <= most and _is_ahead(
+            score(n_tastes * 2, concentration), score(n_tastes, concentration), pairs
+        ):
+            n_tastes *= 2
+        best = number = n_tastes
+        while (number := number // 2) >= FEWEST_TASTES:
+            if score(number, concentration).gain.mean() <= score(best, concentration).gain.mean():
+                break
+            best = number
+        while n_tastes > best and _is_ahead(score(best, concentration), score(n_tastes, concentration), pairs):
+            n_tastes //= 2
+    return _choice(tried, (n_tastes, concentration), pairs, priors, (FEWEST_TASTES, most))
+
+
+def _is_ahead(one: Scores, other: Scores, pairs: NDArray[np.int64]) -> bool:
+    """Return whether the gain of one is clearly above that of the other."""
+    ahead, error = _difference(one.gain, other.gain, pairs[:, 0])
+    return ahead > CLEARLY * error
+
+
+def _difference(one: Floats, other: Floats, users: NDArray[np.int64]) -> tuple[float, float]:
+    """Return the mean difference and its standard error; clicks of one user go together."""
+    difference = one - other
+    by_user = np.bincount(users, difference - difference.mean())
+    return float(difference.mean()), float(np.sqrt((by_user**2).sum()) / difference.size)
+
+
+def hold_out_clicks(clicks: Clicks, seed: int) -> tuple[Clicks, NDArray[np.int64]]:
+    """Return the clicks that are left, and the (user, item) pairs held out, [pair, 2]."""
+    left, pairs = splitting.hold_out_share(clicks, HELD_OUT, LEAST_CLICKS, [seed, 1])
+    if not len(pairs):
+        said = (
+            f"no user has {LEAST_CLICKS} clicks or more, so that none can be held out to choose the number of "
+            "tastes: give "
+        )
+        raise InputError(Message(said, Option("n_tastes"), " a number."))
+    return left, pairs
+
+
+def _score(
+    clicks: Clicks,
+    kept: Clicks,
+    pairs: NDArray[np.int64],
+    n_tastes: int,
+    concentration: float,
+    priors: TastePriors,
+    run: Run,
+    model: Mapping[str, Any],
+) -> Scores:
+    """Fit a candidate to the clicks that are left, and score each held-out click."""
+    tried = priors if priors.a is not None else replace(priors, a=concentration / n_tastes)
+    short = Run(DRAWS, WARMUP, min(CHAINS, run.chains), THIN, run.seed, run.n_threads, False)
+    draws = sample_tastes(kept, n_tastes, short, priors=tried, **model)
+    if draws.stopped == "interrupted":
+        raise Interrupted("stopped by Ctrl-C while the number of tastes was chosen.")
+    predictor = PreparedTasteDraws(draws, None)
+    log_laws, gains, start = [], [], 0
+    for rows, predicted in predictor.blocks(kept.matrix, 1, run.n_threads):
+        # The next-click distribution; other clicked items do not compete.
+        end = np.searchsorted(pairs[:, 0], rows[-1], side="right")
+        users, items = pairs[start:end, 0] - rows[0], pairs[start:end, 1]
+        log_law = np.log(np.maximum(-predicted.tie_breaker, 1e-12))
+        own = log_law[users, items]
+        log_law[clicks.matrix[rows].toarray()] = -np.inf
+        log_laws.append((log_law, users, own))
+        above = [np.count_nonzero(log_law[user] > x) for user, x in zip(users, own, strict=True)]
+        gains.append(1.0 / np.log2(2.0 + np.array(above)))
+        start = end
+
+    def log_probability(power: float) -> Floats:
+        parts = []
+        for log_law, users, own in log_laws:
+            others = np.exp(power * log_law).sum(axis=1)[users]
+            parts.append(power * own - np.log(others + np.exp(power * own)))
+        return np.concatenate(parts)
+
+    best = minimize_scalar(lambda power: -log_probability(power).mean(), bounds=POWERS, method="bounded")
+    return Scores(log_probability(float(best.x)), np.concatenate(gains))
+
+
+def _choice(
+    tried: Mapping[tuple[int, float], Scores],
+    chosen: tuple[int, float],
+    pairs: NDArray[np.int64],
+    priors: TastePriors,
+    ends: tuple[int, int],
+) -> TasteChoice:
+    import pandas as pd
+
+    rows = []
+    for (n_tastes, concentration), scores in sorted(tried.items()):
+        behind, error = _difference(tried[chosen].gain, scores.gain, pairs[:, 0])
+        rows.append(
+            {
+                "n_tastes": n_tastes,
+                "concentration": concentration if priors.a is None else np.nan,
+                "log_probability": scores.log_probability.mean(),
+                "gain": scores.gain.mean(),
+                "behind": behind,
+                "behind_se": error,
+            }
+        )
+    n_tastes, concentration = chosen
+    said = f"{n_tastes} tastes" + (f" with a = {concentration:g} / {n_tastes}" if priors.a is None else "")
+    reason = (
+        f"{said}: no other number that was tried ranks {len(pairs):,} held-out clicks clearly better; "
+        f"{len(tried)} candidates."
+    )
+    if n_tastes in ends:
+        reason += " That is the end of what was tried."
+    priors = priors if priors.a is not None else replace(priors, a=concentration / n_tastes)
+    return TasteChoice(n_tastes, priors, pd.DataFrame(rows), reason)

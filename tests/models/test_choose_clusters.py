@@ -12,7 +12,7 @@ import bmcd
 from bmcd.inference.posterior import sample_posterior
 from bmcd.inference.run import Run
 from bmcd.mallows import log_likelihood
-from bmcd.models.choose_clusters import CANDIDATES, choose_n_clusters, end_of_fall, try_beyond
+from bmcd.models.choose import CANDIDATES, choose_n_clusters, end_of_fall, try_beyond
 
 UP = np.arange(1, 13)
 SHORT = {"draws": 12, "warmup": 12, "chains": 2, "seed": 4, "n_threads": 1, "progress": False}
@@ -224,7 +224,7 @@ def test_a_matrix_is_refused_with_the_way_out():
 def test_an_interrupted_fit_gives_no_recommendation(clicks, monkeypatch):
     from dataclasses import replace
 
-    from bmcd.models import choose_clusters as clusters
+    from bmcd.models import choose as clusters
 
     def interrupted(*args, **options):
         return replace(sample_posterior(*args, **options), stopped="interrupted")

@@ -7,10 +7,9 @@ import pytest
 
 import bmcd
 from bmcd.errors import ConvergenceWarning, InputError, StoreError
-from bmcd.inference.run import Run
-from bmcd.inference.subsample import users_of_chain
+from bmcd.inference.run import Run, users_of_chain
 from bmcd.inference.tastes.draws import sample_tastes
-from bmcd.models import subsample as user_sample
+from bmcd.models import shared_fit
 
 SHORT = {"draws": 4, "warmup": 6, "chains": 3}
 
@@ -76,22 +75,22 @@ def test_a_chain_is_the_fit_to_its_users_alone(clicks):
     sampled = sample_tastes(clicks, 3, run, aside=False, max_users=150)
     for chain in range(3):
         own = clicks.of_users(users_of_chain(7, chain, 400, 150))
-        alone = sample_tastes(own, 3, Run(4, 6, 1, seed=7, first_chain=chain), aside=False)
-        np.testing.assert_array_equal(alone.rho[0], sampled.rho[chain])
-        np.testing.assert_array_equal(alone.log_joint[0], sampled.log_joint[chain])
+        alone = sample_tastes(own, 3, Run(4, 6, chain + 1, seed=7), aside=False)
+        np.testing.assert_array_equal(alone.rho[chain], sampled.rho[chain])
+        np.testing.assert_array_equal(alone.log_joint[chain], sampled.log_joint[chain])
 
 
-def test_chains_of_one_fit_can_be_run_one_by_one(clicks):
+def test_a_chain_does_not_depend_on_the_number_of_chains(clicks):
     together = sample_tastes(clicks, 3, Run(**SHORT, seed=2, n_threads=1))
-    for chain in range(3):
-        alone = sample_tastes(clicks, 3, Run(4, 6, 1, seed=2, first_chain=chain))
-        np.testing.assert_array_equal(alone.rho[0], together.rho[chain])
-        np.testing.assert_array_equal(alone.probe[0], together.probe[chain])
+    for n_chains in (1, 2):
+        fewer = sample_tastes(clicks, 3, Run(4, 6, n_chains, seed=2))
+        np.testing.assert_array_equal(fewer.rho, together.rho[:n_chains])
+        np.testing.assert_array_equal(fewer.probe, together.probe[:n_chains])
 
 
 @pytest.mark.parametrize("model", MODELS, ids=repr)
 def test_auto_doubles_until_it_gains_less_than_a_standard_error(clicks, model, monkeypatch, tmp_path):
-    monkeypatch.setattr(user_sample, "FIRST", 20)
+    monkeypatch.setattr(shared_fit, "FIRST", 20)
     fitted = type(model)(2).fit(clicks, **SHORT, max_users="auto", seed=3)
     found = fitted.sample_
     table = found.table
@@ -111,7 +110,7 @@ def test_auto_doubles_until_it_gains_less_than_a_standard_error(clicks, model, m
 
 @pytest.mark.chance(0)
 def test_auto_scores_users_whom_no_chain_sees_by_the_mean_of_probabilities(clicks, rotating_seed):
-    judges, pairs, others = user_sample._set_apart(clicks, rotating_seed)
+    judges, pairs, others = shared_fit._set_apart(clicks, rotating_seed)
     assert not set(judges.users.tolist()) & set(others.users.tolist())
     assert judges.n_users + others.n_users == clicks.n_users
     for row, item in pairs.tolist():
@@ -122,19 +121,21 @@ def test_auto_scores_users_whom_no_chain_sees_by_the_mean_of_probabilities(click
     fitted = bmcd.Tastes(3).fit(others, **SHORT)
     law, _ = fitted.law_of_next_click(judges)
     want = np.log(law[np.arange(len(pairs)), pairs[:, 1]])
-    np.testing.assert_array_equal(user_sample._log_probabilities(fitted._answers, judges, pairs, 1), want)
+    np.testing.assert_array_equal(shared_fit._log_probabilities(fitted._answers, judges, pairs, 1), want)
 
 
 def test_the_number_of_tastes_is_chosen_on_a_sample_too(clicks):
-    assert user_sample.some_users(clicks, 50, 1).n_users == 50
-    assert user_sample.some_users(clicks, None, 1) is clicks
-    assert user_sample.some_users(clicks, "auto", 1) is clicks  # there are fewer than CHOOSING
+    assert shared_fit.some_users(clicks, 50, 1).n_users == 50
+    assert shared_fit.some_users(clicks, None, 1) is clicks
+    assert shared_fit.some_users(clicks, "auto", 1) is clicks  # there are fewer than CHOOSING
 
 
 def test_the_verdict_judges_every_chain_by_itself(clicks):
     with pytest.warns(ConvergenceWarning):
         fitted = bmcd.BMCD(2).fit(clicks, draws=6, warmup=2, chains=3, max_users=60)
-    assert "Every chain has its own sample of users and is judged by itself: this is chain" in fitted.verdict_.text
+    assert (
+        "Every chain has its own sample of users and is assessed by itself: this is chain" in fitted.verdict_.text
+    )
     assert "Run at least 2 chains" not in " ".join(fitted.verdict_.advice)
 
 

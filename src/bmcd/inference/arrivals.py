@@ -1,6 +1,21 @@
-"""The race for the next k: items arrive as independent Poisson processes, and the first k to arrive are the next.
+"""From the clicks of a user to the next k items under a draw of the tastes: rates, and what arrives first.
 
-Given rates r_i of the items that are not clicked yet, item i is among the next k with probability
+Given the laws q_c(i) of the tastes and the law Gamma(a, b) of the rates, the visits of a user are divided among
+the tastes by mean field: the share of taste c in the visits that clicked item i is proportional to
+(n_c without these visits + a) q_c(i), where n_c are the expected visits to c. A clicked item was visited
+mu / (1 - exp(-mu)) times on average, mu being its expected number of visits before it is known that it was clicked.
+Then item i arrives at a rate proportional to sum_c (n_c + a) q_c(i).
+
+From shares proportional to q_c(i), one round is made. More rounds follow a user into one reading of the clicks,
+where the posterior has many. Measured on training clicks alone (some of each user's held out, 6 chains, 40 tastes):
+mean log probability of a held-out click, under the power of the law that fits best, with 1, 2, 4 and 10 rounds
+
+    eshop-1  -4.737  -4.744  -4.749  -4.750
+    eshop-2  -4.929  -4.935  -4.938  -4.939
+    msweb    -3.645  -3.647  -3.649  -3.650
+
+The items arrive as independent Poisson processes, and the first k to arrive are the next k. Given rates r_i of the
+items that are not clicked yet, item i is among the next k with probability
 
     P_i = integral over t of r_i exp(-r_i t) P(at most k - 1 of the other items have arrived by t) dt,
 
@@ -8,19 +23,18 @@ and these sum to k. Only ratios of the rates matter.
 
 * `race_integral` is this integral, by the trapezoidal rule in log t: its error falls faster than any power of the
   spacing, and stays below 1e-9. O(items x k) for each of some hundred t.
-* `race_shortcut` lets all items run for one time t, at which k are expected to have arrived: 1 - exp(-r_i t).
-* `race_corrected` allows for what that leaves out. The time of the k-th arrival is random, with the variance
+* `race_corrected` starts from the time t at which k items are expected to have arrived, with the probabilities
+  1 - exp(-r_i t), and allows for what that leaves out. The time of the k-th arrival is random, with the variance
   of the number of arrivals divided by the square of its slope. And an item races against the others alone, who need
   a little longer without it. With a Gamma law of that mean and variance for the time, the probability is
   1 - (1 + r_i t_i v)^(-1 / v).
 
 Errors against the integral in 2,000 random races (20 to 400 items, k = 1 to 20, rates from nearly equal to a few
-items far ahead), the largest of each race: shortcut 0.0023 in the median, 0.017 in the worst hundredth, 0.070 at
-most; corrected 0.0001, 0.0054 and 0.017. They are largest where an item or two are all but certain.
+items far ahead), the largest of each race: 0.0001 in the median, 0.0054 in the worst hundredth, 0.017 at most
+(without the correction 0.0023, 0.017 and 0.070). They are largest where an item or two are all but certain.
 """
 
 # mypy: disable-error-code="no-untyped-def"
-
 from __future__ import annotations
 
 import math
@@ -29,6 +43,88 @@ import numba
 import numpy as np
 
 from bmcd.mallows.latent.scan import REORDER
+
+ROUNDS = 1
+
+
+@numba.njit(cache=True, nogil=True, fastmath=REORDER, error_model="numpy")
+def expected_visits(items, q, a, b, shares, visits):
+    """Write the expected visits of a user to each taste; ``shares`` is room for [click, taste].
+
+    ``q[item, taste]`` are the probabilities that a visit clicks the item, ``items`` those that the user clicked.
+    """
+    n_tastes = q.shape[1]
+    visits[:] = 0.0
+    for j in range(items.size):
+        row, mine = q[items[j]], shares[j]
+        total = np.float32(0.0)
+        for c in range(n_tastes):
+            total += row[c]
+        scale = np.float32(1.0) / total
+        for c in range(n_tastes):
+            mine[c] = row[c] * scale
+            visits[c] += mine[c]
+    for _ in range(ROUNDS):
+        for j in range(items.size):
+            row, mine = q[items[j]], shares[j]
+            total, of_others = np.float32(0.0), np.float32(0.0)
+            for c in range(n_tastes):
+                total += (visits[c] + a) * row[c]
+                visits[c] = max(visits[c] - mine[c], np.float32(0.0))
+                of_others += (visits[c] + a) * row[c]
+            mu = total / (b + np.float32(1.0))
+            times = mu / -math.expm1(-mu) if mu > 1e-6 else 1.0
+            scale = np.float32(times) / of_others
+            for c in range(n_tastes):
+                mine[c] = (visits[c] + a) * row[c] * scale
+                visits[c] += mine[c]
+
+
+@numba.njit(cache=True, nogil=True, fastmath=REORDER)
+def arrival_rates(visits, a, q, rates):
+    """Write the rates at which all items arrive, up to a factor."""
+    for i in range(q.shape[0]):
+        total, row = np.float32(0.0), q[i]
+        for c in range(q.shape[1]):
+            total += (visits[c] + a) * row[c]
+        rates[i] = total
+
+
+@numba.njit(cache=True, nogil=True, fastmath=REORDER)
+def arrival_rates_by_taste(visits, a, laws, rates):
+    """Write the same from ``laws[taste, item]``: along items the sums run side by side, some ten times as fast."""
+    n_tastes, n_items = laws.shape
+    rates[:] = np.float32(0.0)
+    done = n_tastes - n_tastes % 4
+    for c in range(0, done, 4):
+        w, x, y, z = visits[c] + a, visits[c + 1] + a, visits[c + 2] + a, visits[c + 3] + a
+        law, second, third, fourth = laws[c], laws[c + 1], laws[c + 2], laws[c + 3]
+        for i in range(n_items):
+            rates[i] += (w * law[i] + x * second[i]) + (y * third[i] + z * fourth[i])
+    for c in range(done, n_tastes):
+        w, law = visits[c] + a, laws[c]
+        for i in range(n_items):
+            rates[i] += w * law[i]
+
+
+@numba.njit(cache=True, nogil=True)
+def log_probabilities(user_start, user_items, pairs, q, a, b, out):
+    """Write the log probability that a click set aside, (user, item), is the user's next given the others."""
+    n_items, n_tastes = q.shape
+    shares, visits = np.empty((n_items, n_tastes), np.float32), np.empty(n_tastes, np.float32)
+    rates = np.empty(n_items)
+    for pair in range(pairs.shape[0]):
+        user, item = pairs[pair]
+        clicked = user_items[user_start[user] : user_start[user + 1]]
+        expected_visits(clicked, q, a, b, shares, visits)
+        arrival_rates(visits, a, q, rates)
+        total = 0.0
+        for i in range(n_items):
+            total += rates[i]
+        for i in clicked:
+            total -= rates[i]
+        out[pair] = math.log(max(rates[item], 1e-300)) - math.log(max(total, 1e-300))
+
 
 # Products and sums may be joined to one operation; sums must not be reordered, which would undo MAGIC.
 JOIN = {"contract"}
@@ -133,18 +229,9 @@ def race_time(rates, k, start):
     return race_stays(rates, k, start, np.empty(rates.size))
 
 
-@numba.njit(cache=True, nogil=True)
-def race_shortcut(rates, k, start, out):
-    """Write 1 - exp(-rate t) at the time when k items are expected; return that time."""
-    t = race_stays(rates, k, start, out)
-    for i in range(rates.size):
-        out[i] = 1.0 - out[i]
-    return t
-
-
 @numba.njit(cache=True, nogil=True, fastmath=REORDER, error_model="numpy")
 def race_corrected(rates, k, start, out):
-    """Write the corrected probabilities, which sum to k; return the time of the shortcut.
+    """Write the corrected probabilities, which sum to k; return the time of `race_time`.
 
     An item that does not run has the rate 0, and then the probability 0.
     """
@@ -173,38 +260,6 @@ def race_corrected(rates, k, start, out):
     for i in range(rates.size):
         out[i] -= excess * rates[i] * stays[i]
     return t
-
-
-@numba.njit(cache=True, nogil=True)
-def race_rows(log_rates, free, k, probability, slope):
-    """Write the probabilities of the free items of each row, and how they change with the logarithm of the rate."""
-    n_rows, n_items = log_rates.shape
-    rates, out, numbers = np.empty(n_items), np.empty(n_items), np.empty(n_items, np.int64)
-    for row in range(n_rows):
-        n, largest = 0, -math.inf
-        for i in range(n_items):
-            if free[row, i]:
-                numbers[n] = i
-                n += 1
-                largest = max(largest, log_rates[row, i])
-        if n <= k:  # all that is left is among the next k
-            for j in range(n):
-                probability[row, numbers[j]] = 1.0
-            continue
-        total = 0.0
-        for j in range(n):
-            rates[j] = math.exp(log_rates[row, numbers[j]] - largest)
-            total += rates[j]
-        for j in range(n):
-            rates[j] /= total
-        t = 1.0
-        if k == 1:
-            out[:n] = rates[:n]  # exact
-        else:
-            t = race_corrected(rates[:n], float(k), float(k), out[:n])
-        for j in range(n):
-            probability[row, numbers[j]] = min(max(out[j], 0.0), 1.0)
-            slope[row, numbers[j]] = rates[j] * (1.0 - rates[j] if k == 1 else t * math.exp(-rates[j] * t))
 
 
 @numba.njit(cache=True, nogil=True)

@@ -1,28 +1,28 @@
-"""How many users a chain is given, where there are more than it needs: given, or found by doubling.
+"""What the fits of BMCD and Tastes share: earlier fits, the number of users of a chain, warnings.
 
 `choose_max_users` sets some users apart, each with one click held out. Chains learn from samples of the others, of
 1,000 users, 2,000, and so on. Those set apart are scored from their other clicks alone, with the probabilities
-averaged over chains, as everybody will be. It stops when twice as many users raise the mean log probability of a
-held-out click by less than the standard error of that gain.
+averaged over chains, as those of all users will be. It stops when twice as many users raise the mean log
+probability of a held-out click by less than the standard error of that gain.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bmcd.clicks import splitting
 from bmcd.clicks.log import Clicks
-from bmcd.errors import InputError, Interrupted, Message, Option
-from bmcd.files import json_ready
-from bmcd.inference.run import Run
-from bmcd.inference.subsample import LEAST_CLICKS, check_max_users, users_of_chain
-from bmcd.models.answers import Answers, Options
-from bmcd.models.persistence import is_too_few, read_whole_number
+from bmcd.errors import ConvergenceWarning, FitWarning, InputError, Interrupted, Message, Option
+from bmcd.inference.diagnostics import Verdict
+from bmcd.inference.draws import ChainDraws, Previous, match_items
+from bmcd.inference.run import LEAST_CLICKS, Run, check_max_users, users_of_chain
+from bmcd.models.predictor import Options, Predictor
 from bmcd.progress import counting
 from bmcd.utils import Floats, shown
 
@@ -30,11 +30,33 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
+def earlier_fit(
+    kind: type[Any], start: Any, clicks: Clicks, number: int | str
+) -> tuple[Previous | None, int | str]:
+    """Return the earlier fit, laid out for these clicks, and how many clusters there are; None without ``start``.
+
+    ``number`` is how many clusters are asked for; "auto" takes those of the earlier fit.
+    """
+    if start is None:
+        return None, number
+    if type(start) is not kind:
+        raise InputError(
+            f"start must be a fitted {kind.__name__}, a model of the same kind, but it is {shown(start)}."
+        )
+    before, found = start.check_fitted().draws_, start.n_clusters_
+    if number not in ("auto", found):
+        raise InputError(f"start has {found} of them, so the number must be {found} or 'auto', not {number!r}.")
+    previous = match_items(before, start.clicks_.items, clicks.items)
+    if (previous.columns < 0).all():
+        raise InputError("start was fitted to none of these items: fit without it.")
+    return previous, found
+
+
 # The first size that is tried; then twice as many, and so on.
 FIRST = 1_000
-# Users set apart: so many, but no more than this share of all; those with fewer clicks have none to spare.
-JUDGES, SHARE = 2_000, 0.2
-# A size is tried with this many chains at most, of at most so many sweeps of warm-up, and so many after it.
+# Users set apart: at most this number and this share of all; those with fewer clicks have none to spare.
+MOST_APART, SHARE = 2_000, 0.2
+# A size is tried with at most this number of chains, of sweeps of warm-up, and of sweeps after it.
 CHAINS, WARMUP, SWEEPS = 4, 100, 40
 # Users with which the number of clusters or tastes is chosen, if max_users is "auto".
 CHOOSING = 20_000
@@ -43,11 +65,11 @@ COLUMNS = ("n_users", "log_probability", "gain", "gain_se")
 
 @dataclass(frozen=True, eq=False)
 class UserSample:
-    """How many users each chain was given, each a random sample of its own; `print` it."""
+    """The number of users of each chain, which draws its own random sample; `print` it."""
 
     max_users: int
     n_users: int
-    """All users; as many as max_users if chains were given everybody."""
+    """All users; as many as max_users if every chain was given all of them."""
     table: pd.DataFrame
     """What was tried to find the size: users, mean log probability of a held-out click, what it gained over the
     size before, and the standard error of the gain. Empty if the size was given."""
@@ -77,9 +99,9 @@ class UserSample:
         return self.reason + (f"\n{self.table.round(4).to_string(index=False)}" if self.chosen else "")
 
 
-def choose_max_users(clicks: Clicks, run: Run, draw: Callable[[Clicks, Run, int], Answers]) -> UserSample:
+def choose_max_users(clicks: Clicks, run: Run, draw: Callable[[Clicks, Run, int], Predictor]) -> UserSample:
     """Return the number of users beyond which more gain less than a standard error; ``draw`` fits some."""
-    judges, pairs, others = _set_apart(clicks, run.seed)
+    apart_users, pairs, others = _set_apart(clicks, run.seed)
     short = replace(
         run,
         draws=max(1, min(run.draws, SWEEPS // run.thin)),
@@ -93,7 +115,7 @@ def choose_max_users(clicks: Clicks, run: Run, draw: Callable[[Clicks, Run, int]
     size, before = min(FIRST, others.n_users), np.empty(0)
     with counting(run.progress, "sizes", max(1, int(np.ceil(np.log2(others.n_users / size))) + 1)) as show:
         while True:
-            scored = _log_probabilities(draw(others, short, size), judges, pairs, run.n_threads)
+            scored = _log_probabilities(draw(others, short, size), apart_users, pairs, run.n_threads)
             gain = scored - before if before.size else np.array([np.nan, np.nan])
             error = float(gain.std(ddof=1) / np.sqrt(gain.size)) if gain.size > 1 else np.nan
             rows.append(dict(zip(COLUMNS, (size, scored.mean(), gain.mean(), error), strict=True)))
@@ -101,20 +123,33 @@ def choose_max_users(clicks: Clicks, run: Run, draw: Callable[[Clicks, Run, int]
             if size == others.n_users or (before.size and not gain.mean() >= error):
                 break
             size, before = min(2 * size, others.n_users), scored
-    return UserSample(size if size < others.n_users else clicks.n_users, clicks.n_users, _frame(rows))
+    return UserSample(size if size < others.n_users else clicks.n_users, clicks.n_users, sample_table(rows))
 
 
-def sample_of(clicks: Clicks, max_users: Any, run: Run, draw: Callable[[Clicks, Run, int], Answers]) -> Any:
-    """Return the `UserSample` of a fit, or None if every chain is given all users and that was not found out."""
+def draws_and_sample(
+    clicks: Clicks,
+    max_users: int | Literal["auto"] | None,
+    run: Run,
+    predictor: Callable[[Clicks, Any], Predictor],
+    draw: Callable[[Clicks, Run, int | None, bool], Any],
+) -> tuple[Any, UserSample | None]:
+    """Return the draws of a fit, and the `UserSample` if chains see samples of the users or that was tried.
+
+    ``draw`` is given clicks, a run, the number of users of a chain, and whether this is only a trial.
+    """
+
+    def trial(others: Clicks, short: Run, size: int) -> Predictor:
+        tried = draw(others, short, size, True)
+        if tried.stopped == "interrupted":
+            raise Interrupted("stopped by Ctrl-C while the number of users for each chain was chosen.")
+        return predictor(others, tried)
+
     if max_users == "auto":
-        return choose_max_users(clicks, run, draw)
-    size = check_max_users(max_users, clicks.n_users)
-    return None if size is None else given_sample(size, clicks.n_users)
-
-
-def given_sample(max_users: int, n_users: int) -> UserSample:
-    """Return samples whose size was asked for."""
-    return UserSample(max_users, n_users, _frame([]))
+        sample: UserSample | None = choose_max_users(clicks, run, trial)
+    else:
+        size = check_max_users(max_users, clicks.n_users)
+        sample = None if size is None else UserSample(size, clicks.n_users, sample_table([]))
+    return draw(clicks, run, None if sample is None else sample.max_users, False), sample
 
 
 def some_users(clicks: Clicks, max_users: Any, seed: int) -> Clicks:
@@ -125,34 +160,8 @@ def some_users(clicks: Clicks, max_users: Any, seed: int) -> Clicks:
     return clicks.of_users(users_of_chain(seed, 0, clicks.n_users, most))
 
 
-def refuse_interrupted(stopped: str) -> None:
-    """Raise `Interrupted` if a trial was stopped by Ctrl-C."""
-    if stopped == "interrupted":
-        raise Interrupted("stopped by Ctrl-C while the number of users for each chain was chosen.")
-
-
-def with_user_sample(header: dict[str, Any], sample: UserSample | None, with_users: bool) -> dict[str, Any]:
-    """Return the header of a file with what is known of the samples of users."""
-    if sample is None or (not with_users and is_too_few(int(SHARE * sample.n_users))):  # judged by few users
-        return {**header, "user_sample": None}
-    table = json_ready(sample.table.to_dict("list"))
-    return {**header, "user_sample": {"max_users": sample.max_users, "n_users": sample.n_users, "table": table}}
-
-
-def read_user_sample(header: Mapping[str, Any]) -> UserSample | None:
-    """Return what `with_user_sample` wrote, or raise ValueError, KeyError or TypeError."""
-    if (facts := header["user_sample"]) is None:
-        return None
-    max_users, n_users = (read_whole_number(facts[name], name) for name in ("max_users", "n_users"))
-    table = {name: facts["table"][name] for name in COLUMNS}
-    for name, values in table.items():
-        if not all(value is None or type(value) in (int, float) for value in values):
-            raise ValueError(f"{name} of the samples of users must be numbers, not {shown(values)}")
-    rows = [dict(zip(COLUMNS, row, strict=True)) for row in zip(*table.values(), strict=True)]
-    return UserSample(max_users, n_users, _frame(rows))
-
-
-def _frame(rows: list[dict[str, Any]]) -> pd.DataFrame:
+def sample_table(rows: list[dict[str, Any]]) -> pd.DataFrame:
+    """Return the sizes that were tried as `UserSample.table`."""
     import pandas as pd
 
     columns = {name: np.array([row[name] for row in rows], np.float64) for name in COLUMNS}
@@ -163,7 +172,7 @@ def _set_apart(clicks: Clicks, seed: int) -> tuple[Clicks, NDArray[np.int64], Cl
     """Return the users set apart, without a click each; these as (row, item), [pair, 2]; and all other users."""
     rng = np.random.default_rng([seed, 2])
     enough = np.flatnonzero(clicks.per_user >= LEAST_CLICKS)
-    number = min(JUDGES, int(SHARE * clicks.n_users), enough.size)
+    number = min(MOST_APART, int(SHARE * clicks.n_users), enough.size)
     if number < 2:
         said = (
             f"there are {clicks.n_users} users, {enough.size} of them with {LEAST_CLICKS} clicks or more: too few "
@@ -172,13 +181,31 @@ def _set_apart(clicks: Clicks, seed: int) -> tuple[Clicks, NDArray[np.int64], Cl
         raise InputError(Message(said, Option("max_users"), ", or give a number."))
     rows = np.sort(rng.permutation(enough)[:number])
     apart, rest = clicks.of_users(rows), np.setdiff1d(np.arange(clicks.n_users), rows)
-    judges, pairs = splitting.hold_out_one(apart, rng)
-    return judges, pairs, clicks.of_users(rest)
+    apart_users, pairs = splitting.hold_out_one(apart, rng)
+    return apart_users, pairs, clicks.of_users(rest)
 
 
-def _log_probabilities(answers: Answers, judges: Clicks, pairs: NDArray[np.int64], n_threads: int | None) -> Floats:
+def _log_probabilities(
+    answers: Predictor, apart_users: Clicks, pairs: NDArray[np.int64], n_threads: int | None
+) -> Floats:
     """Return the log probability that each held-out click is the next, averaged over draws before the logarithm."""
     found = np.empty(len(pairs))
-    for block, predicted in answers.predictions(judges, None, 1, Options("auto", n_threads, False)):
+    for block, predicted in answers.predictions(apart_users, None, 1, Options("auto", n_threads, False)):
         found[block] = predicted.probability[np.arange(block.size), pairs[block, 1]]
     return np.log(np.maximum(found, 1e-12))
+
+
+def warn_about_fit(verdict: Verdict, draws: ChainDraws, at_the_edge: str = "") -> None:
+    """Warn of all that was not as it should be, in one warning; ``at_the_edge`` is about what "auto" chose.
+
+    To be called by `fit` itself, so that the warning points to who called that.
+    """
+    stopped = draws.stopped != "finished"
+    parts = [at_the_edge]
+    if not verdict.converged:
+        parts += [verdict.text, *verdict.advice]
+    elif stopped:
+        parts.append(f"The fit was {draws.note}")
+    parts += [draws.resume] if stopped else []
+    if text := " ".join(filter(None, parts)):
+        warnings.warn(text, FitWarning if verdict.converged else ConvergenceWarning, stacklevel=3)
