@@ -48,7 +48,7 @@ def test_report_says_what_changed_since_an_older_model(run, number_model, folder
     assert result.code == 0, result.err
     page = path.read_text(encoding="utf-8")
     assert "<h2>What changed since older</h2>" in page
-    assert "For numbers the model has learned from 60 users (60 before)" in page
+    assert "For numbers the model was fitted to 60 users (60 before)" in page
 
 
 def test_report_refuses_in_one_line(refused, run, folder, number_model, held_out_file, tmp_path):

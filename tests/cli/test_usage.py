@@ -30,7 +30,7 @@ def test_help_has_an_example(run, command):
 
 
 def test_help_and_version_import_nothing_heavy():
-    heavy = "{'numpy', 'numba', 'pandas', 'scipy', 'matplotlib', 'rich.table'}"
+    heavy = "{'numpy', 'numba', 'pandas', 'scipy', 'jinja2', 'matplotlib', 'rich.table'}"
     code = f"import sys, bmcd.cli; print(sorted({heavy} & set(sys.modules)))"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout == "[]\n"

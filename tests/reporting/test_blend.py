@@ -7,8 +7,8 @@ import pytest
 
 import bmcd
 from bmcd.evaluation.diversify import diversity_price
-from bmcd.reporting.results import gather_results
-from bmcd.reporting.sentences import percent
+from bmcd.reporting.context import make_context
+from bmcd.reporting.page import percent
 
 CHAINS = {"draws": 4, "warmup": 5, "chains": 2, "thin": 2}
 
@@ -86,7 +86,7 @@ def test_it_shows_members_with_gains_and_shares(shop, visits):
 def test_example_users_have_reasons_and_hits_of_the_next_clicks_alone(shop, visits):
     model, earlier, later = shop
     histories, test = later.moments(k=5, seed=1)
-    results = gather_results(model, earlier, test, k=(2,), rivals={}, histories=histories)
+    results = make_context(model, earlier, test, k=(2,), rivals={}, histories=histories)
     (for_k,) = results.by_k
     for user in results.examples:
         column = int(for_k.lists.items[user.row, 0])
@@ -146,12 +146,12 @@ def test_it_says_how_given_models_do_alone(texts, blend, clicks):
 
 
 def test_its_models_are_beside_it_and_the_default_of_the_same_kind_is_not(texts, blend, clicks):
-    results = gather_results(blend, *clicks, k=2)
+    results = make_context(blend, *clicks, k=2)
     assert results.parts == {"Tastes": "Tastes", "EASE": "EASE"}
-    assert "EASE" not in results.rivals
-    assert "Popularity" in results.rivals
+    assert "EASE" not in results.baselines
+    assert "Popularity" in results.baselines
     assert results.by_k[0].tested.entries["EASE"].model is blend.models_["EASE"]
-    own = gather_results(blend, *clicks, k=2, rivals={"EASE": bmcd.baselines.EASE(5.0)})
+    own = make_context(blend, *clicks, k=2, rivals={"EASE": bmcd.baselines.EASE(5.0)})
     assert own.parts == {"Tastes": "Tastes", "EASE": "EASE alone"}
     assert "works best here" in texts["summary"]
 

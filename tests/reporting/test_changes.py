@@ -5,8 +5,8 @@ import pytest
 
 import bmcd
 from bmcd.reporting.changes import find_changes
-from bmcd.reporting.results import gather_results
-from bmcd.reporting.sentences import in_100, percent
+from bmcd.reporting.context import make_context
+from bmcd.reporting.page import in_100, percent
 
 RUN = {"draws": 6, "warmup": 6, "chains": 2, "progress": False}
 
@@ -89,7 +89,7 @@ def test_the_report_says_what_changed(weeks, read_page, tmp_path):
     assert f"{in_100(change.hits.now)} with this week, {in_100(change.hits.before)} with last <week>" in text
     assert f"<{change.gained[0][0]}> +{change.gained[0][1]}" in text
     assert f"Group 1 {percent(new.clusters_[0].share)}" in text
-    assert gather_results(new, k=2).changes is None
+    assert make_context(new, k=2).changes is None
 
 
 def test_models_without_users_or_groups_in_common(weeks, read_page, tmp_path):
@@ -98,7 +98,7 @@ def test_models_without_users_or_groups_in_common(weeks, read_page, tmp_path):
     strangers = bmcd.Clicks.from_frame(frame.assign(user=frame["user"] + 1000))
     blend = bmcd.Blend(bmcd.baselines.EASE()).fit(strangers)
     page = read_page(bmcd.report({"a": old, "b": blend}, path=tmp_path / "r.html", k=2).read_text("utf-8"))
-    assert "No user is known to both" in page.texts["changes"]
+    assert "Both models have no user in common" in page.texts["changes"]
     assert "most like" not in page.texts["changes"]
 
 

@@ -8,7 +8,7 @@ import pytest
 
 import bmcd
 from bmcd.models.list_rules import choose, read_rules
-from bmcd.reporting.results import gather_results
+from bmcd.reporting.context import make_context
 
 NASTY = "<script>document.title='owned'</script>"
 
@@ -71,7 +71,7 @@ def test_without_a_test_it_counts_what_is_shown(grouped, read_page, tmp_path):
     text = bmcd.report(model, None, None, tmp_path / "r.html", k=2, items=table).read_text("utf-8")
     found = read_page(text).texts["item-groups"]
     assert "hit rate" not in found
-    results = gather_results(model, None, None, 2, items=table)
+    results = make_context(model, None, None, 2, items=table)
     shown = results.by_k[0].lists.items
     share = (shown[shown >= 0] % 3 == 1).mean()
     assert f"{100 * share:.2g} %" in found

@@ -5,8 +5,10 @@ import re
 
 import numpy as np
 import pytest
+from jinja2 import UndefinedError
 
 import bmcd
+from bmcd.reporting.page import environment
 
 ORDER = [
     *("summary", "calibration", "convergence", "cutoff", "comparison", "exposure"),
@@ -80,6 +82,22 @@ def test_what_can_be_looked_up_are_all_items_and_users(reported, page):
     assert sum(by_k["3"][1] for _, _, by_k in data["items"]) == hits
 
 
+def test_nothing_in_data_can_end_its_element():
+    inside = environment().from_string("{{ data | tojson }}").render(data={"a": "</script><!--\u2028&'"})
+    assert not set("<>&'\u2028") & set(inside)
+    assert json.loads(inside) == {"a": "</script><!--\u2028&'"}
+
+
+def test_what_templates_put_in_is_escaped_plain_text():
+    text = environment().from_string('<p title="{{ text }}">{{ text }}</p>').render(text='<b>"5 %"\x1b\u202e')
+    assert text == '<p title="&lt;b&gt;&#34;5\u00a0%&#34;\ufffd\ufffd">&lt;b&gt;&#34;5\u00a0%&#34;\ufffd\ufffd</p>'
+
+
+def test_a_name_that_is_missing_in_a_template_is_an_error():
+    with pytest.raises(UndefinedError):
+        environment().from_string("{{ missing }}").render()
+
+
 def test_users_without_a_card_are_looked_up_with_their_own_lists(reported, page):
     data = json.loads(re.search(r'id="lookup">(.*?)</script>', page.text)[1])
     recommended = reported.model.recommend(3)
@@ -91,7 +109,7 @@ def test_users_without_a_card_are_looked_up_with_their_own_lists(reported, page)
 
 
 def test_more_users_than_the_page_can_hold_are_left_out(reported, tmp_path, monkeypatch):
-    monkeypatch.setattr("bmcd.reporting.search.MOST_USERS", 15)
+    monkeypatch.setattr("bmcd.reporting.context.MOST_USERS", 15)
     path = bmcd.report(reported.model, path=tmp_path / "r.html", k=2, users=reported.train.users[:2])
     data = json.loads(re.search(r'id="lookup">(.*?)</script>', path.read_text("utf-8"))[1])
     assert len(data["users"]) == 15

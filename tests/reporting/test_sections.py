@@ -5,10 +5,10 @@ import re
 import numpy as np
 
 import bmcd
-from bmcd.markup import escape
-from bmcd.reporting.results import gather_results
-from bmcd.reporting.sections import SECTIONS, comparison, groups
-from bmcd.reporting.sentences import in_100, percent
+from bmcd.reporting import wording
+from bmcd.reporting.context import make_context
+from bmcd.reporting.page import in_100, percent
+from bmcd.reporting.report import render
 
 
 def test_numbers_are_those_of_evaluate_and_compare(reported, page):
@@ -61,7 +61,7 @@ def test_without_a_test_it_says_what_is_missing(reported, page, read_page, tmp_p
     untested = read_page(path.read_text("utf-8"))
     need_a_test = {"calibration", "cutoff", "comparison"}
     assert untested.sections == [name for name in page.sections if name not in need_a_test]
-    assert len(page.sections) == len(SECTIONS) - 3  # no blend: no models in it; none before; items without groups
+    assert len(page.sections) == 10  # no blend: no models in it; none before; items without groups
     assert "no clicks were held out" in untested.texts["summary"]
     assert "--test test.csv" in untested.texts["summary"]
     assert "hits" not in untested.texts["exposure"]
@@ -80,19 +80,19 @@ def test_no_hits_and_no_rivals(reported, read_page, tmp_path):
     texts = read_page(path.read_text("utf-8")).texts
     assert "none were among the clicks held out" in texts["summary"]
     assert "No cut-off helps: none of the recommendations were hits." in texts["cutoff"]
-    assert "No other method was asked for." in texts["comparison"]
+    assert "No baselines were requested." in texts["comparison"]
 
 
 def test_one_group_and_a_run_too_short_to_judge(reported, read_page, tmp_path):
     model = bmcd.BMCD(1).fit(reported.train, draws=3, warmup=3, chains=1)
     texts = read_page(bmcd.report(model, path=tmp_path / "r.html").read_text("utf-8")).texts
-    assert "All users are taken for one group" in texts["groups"]
-    assert "cannot be judged" in texts["convergence"]
+    assert "All users are in one group" in texts["groups"]
+    assert "cannot be assessed" in texts["convergence"]
     assert "Too few draws for diagnostics" in texts["method"]
 
 
 def test_groups_lead_with_what_sets_them_apart_and_say_nothing_twice(reported, page):
-    cards = re.findall(r'<article class="card">(.*?)</article>', page.text)
+    cards = re.findall(r'<article class="card">(.*?)</article>', page.text, re.DOTALL)
     assert len(cards) == 2
     for card, cluster in zip(cards, reported.model.clusters_, strict=True):
         assert cluster.apart
@@ -102,15 +102,15 @@ def test_groups_lead_with_what_sets_them_apart_and_say_nothing_twice(reported, p
 
 
 def test_many_groups_are_there_for_those_who_ask(reported, monkeypatch):
-    monkeypatch.setattr(groups, "MOST_CARDS", 1)
-    body = str(escape(groups.section(gather_results(reported.model, k=2)).body))
+    monkeypatch.setattr(wording, "MOST_CARDS", 1)
+    body = render(make_context(reported.model, k=2), "Groups")
     assert body.index("Group 1:") < body.index("<summary>1 more group</summary>") < body.index("Group 2:")
 
 
 def test_a_rival_that_was_not_run_is_named(reported, monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    results = gather_results(reported.model, None, reported.test, k=2)
-    assert "ALS" not in results.rivals
-    body = str(escape(comparison.section(results).body))
+    results = make_context(reported.model, None, reported.test, k=2)
+    assert "ALS" not in results.baselines
+    body = render(results, "Baselines")
     assert "ALS was not run: the package implicit is not installed (pip install" in body
-    assert gather_results(reported.model, None, reported.test, k=2, rivals={}).not_run == {}
+    assert make_context(reported.model, None, reported.test, k=2, rivals={}).not_run == {}

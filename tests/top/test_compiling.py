@@ -191,7 +191,7 @@ def test_can_be_told_to_keep_quiet(tmp_path):
 
 def test_importing_bmcd_loads_nothing_heavy():
     loaded = run("import bmcd, sys; print(*sys.modules)")[0].split()
-    assert not {"numba", "numpy", "scipy", "pandas", "pyarrow"} & set(loaded)
+    assert not {"jinja2", "numba", "numpy", "scipy", "pandas", "pyarrow"} & set(loaded)
 
 
 def test_kernels_older_than_their_sources_are_forgotten(tmp_path):

@@ -14,8 +14,8 @@ import bmcd
 pytestmark = pytest.mark.slow
 
 OPTIONAL = (
-    *("arviz", "arviz_base", "arviz_stats", "fastapi", "httptools", "implicit", "matplotlib", "ortools", "polars"),
-    *("prometheus_client", "pyspark", "sklearn", "starlette", "uvicorn", "xarray"),
+    *("arviz", "arviz_base", "arviz_stats", "fastapi", "httptools", "implicit", "jinja2", "matplotlib"),
+    *("ortools", "polars", "prometheus_client", "pyspark", "sklearn", "starlette", "uvicorn", "xarray"),
 )
 # What draws or serves imports what it draws or serves with; everything else needs no extra to be imported.
 NEED_THEIRS = ("bmcd.plots", "bmcd.reporting", "bmcd.serve")
@@ -57,12 +57,13 @@ def test_every_module_can_be_imported_without_extras(bare):
 
 def test_features_name_the_extra_that_they_need(bare):
     code = textwrap.dedent("""
-        import json, bmcd
+        import importlib, json, bmcd
         clicks = bmcd.Clicks.from_matrix([[1, 1, 0, 0], [0, 0, 1, 1], [1, 1, 0, 0], [0, 1, 1, 0]])
         model = bmcd.BMCD(2).fit(clicks, draws=4, warmup=2, chains=2, progress=False)
         uses = {
             "plots": lambda: bmcd.plots.cluster_sizes([1]),
             "report": lambda: bmcd.report(model, clicks, clicks, "report.html"),
+            "card": lambda: importlib.import_module("bmcd.reporting.card").html_card(model),
             "to_arviz": lambda: model.to_arviz(),
             "ALS": lambda: bmcd.baselines.ALS().fit(clicks),
             "rerank": lambda: bmcd.rerank(model, k=2, min_exposure=1),
@@ -79,8 +80,8 @@ def test_features_name_the_extra_that_they_need(bare):
     """)
     found = bare("-W", "ignore", "-c", code)
     assert found.returncode == 0, found.stderr
-    extras = {"plots": "report", "report": "report", "to_arviz": "arviz", "ALS": "baselines", "rerank": "rerank"}
-    extras |= {"spark": "spark", "SparkALS": "spark"}
+    extras = {"plots": "report", "report": "report", "card": "report", "to_arviz": "arviz", "ALS": "baselines"}
+    extras |= {"rerank": "rerank", "spark": "spark", "SparkALS": "spark"}
     said = json.loads(found.stdout)
     assert {name: text.split("pip install ")[-1] for name, text in said.items()} == {
         name: f'"bmcd[{extra}]"' for name, extra in extras.items()

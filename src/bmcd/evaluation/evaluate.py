@@ -352,7 +352,8 @@ def evaluate(
     n_popular = count_popular(n_popular, n_items)
     users = train if histories is None else clicks_of_histories(histories, train, "ignore")
     n_users = users.n_users
-    lists = read_lists(recommendations, users, repeats)
+    is_read = isinstance(recommendations, RankedLists)  # those that the report has
+    lists = recommendations if is_read else read_lists(recommendations, users, repeats)
     k = read_k(k, lists, users, must_be_sure=not isinstance(test, Clicks) and horizon is None)
     truth = read_truth(test, users, k, horizon, repeats=repeats)
     n_relevant = np.where(truth.scored, truth.n_relevant, 0)

@@ -1,4 +1,4 @@
-"""Methods beside each other: measures with intervals, one measure against another, hits against diversity."""
+"""Comparisons of methods: measures with intervals, one measure against another, hits against diversity."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 
 MEASURES = {
     "accuracy": ("accuracy: recommendations that were hits", True),
-    "coverage": ("coverage: items shown to anybody", True),
-    "correct_coverage": ("items that were a hit for anybody", True),
+    "coverage": ("coverage: items shown to anyone", True),
+    "correct_coverage": ("items that were a hit for anyone", True),
     "intra_list_similarity": ("list similarity (low is diverse)", False),
-    "novelty": ("novelty: how little clicked (bits)", False),
+    "novelty": ("novelty: how rarely clicked (bits)", False),
     "rare_share": ("recommendations that are rare items", True),
     "users_with_rare_share": ("users who get a rare item", True),
     "precision": ("precision", True),
@@ -46,8 +46,8 @@ MEASURES = {
 DEFAULT = ("accuracy", "coverage", "novelty", "intra_list_similarity", "rare_share")
 
 X_LABELS = {
-    "coverage": "coverage: share of items shown to anybody",
-    "items_shown": "items shown to anybody",
+    "coverage": "coverage: share of items shown to anyone",
+    "items_shown": "items shown to anyone",
     "gini": "Gini of exposure (0: all items shown equally often)",
     "least_shown": "users to whom the least shown item is shown",
     "most_shown": "users to whom the most shown item is shown",

@@ -31,9 +31,9 @@ def exposure(
     """Draw how often each item is recommended (light) and hit (dark), a panel for each method.
 
     Items are ordered from the least to the most clicked; the dashed line separates rare from popular ones. All
-    panels have the same scale, which ``most`` extends to so many recommendations; it is the square root, so that
-    one method with very popular items does not flatten the others. ``titles``, by item, appear on hover only;
-    ``across`` is the number of panels per row.
+    panels share a square-root scale, so that a method with very popular items does not flatten the others; it ends
+    at ``most`` recommendations or higher. ``titles``, by item, appear on hover only; ``across`` is the number of
+    panels per row.
 
     >>> from bmcd.evaluation import ItemCounts
     >>> counts = ItemCounts(np.array(["a", "b"]), np.array([1, 5]), np.array([2, 7]), np.array([0, 3]), n_popular=1)

@@ -1,4 +1,4 @@
-"""Whether probabilities are right, and what a cut-off gains."""
+"""Calibration of probabilities, and the effect of cut-offs."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def calibration(
             )
             figure.tip(above, text, float(bins.bin_probability[i]), float(rate[i]))
     above.set(xlim=(0, last_x * 1.02), ylim=(0, min(1.03, 1.05 * max(heights))), ylabel="share that were hits")
-    below.set(xlabel="probability given", ylabel="how many")
+    below.set(xlabel="predicted probability", ylabel="number")
     for axis in (above.xaxis, above.yaxis):
         round_ticks(axis, share=True)
     round_ticks(below.yaxis, 2, integer=True)
@@ -89,7 +89,7 @@ def calibration(
 def cutoff_curve(
     calibration: Calibrations, *, rivals: Mapping[str, float] | None = None, title: str | None = None
 ) -> Figure:
-    """Draw what a cut-off gains: the hit rate of the recommendations kept (left), and how many they are (right).
+    """Draw the effect of cut-offs: the hit rate of the recommendations kept (left), and their number (right).
 
     The band is Wilson's 95 % interval. Hit rates of fewer than 5 recommendations are not drawn. ``rivals`` are the
     accuracies of methods without probabilities, drawn as lines.

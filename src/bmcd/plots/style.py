@@ -99,7 +99,7 @@ _HATCHES = ("", "//", "\\\\", "xx", "..", "++")
 
 
 def looks(names: Iterable[str]) -> dict[str, Look]:
-    """Return a look for each name: known methods have a fixed one, every other name gets one that is not used yet.
+    """Return a look for each name: known methods have a fixed one, every other name gets an unused one.
 
     >>> by_name = looks(["EASE", "BMCD", "mine"])
     >>> by_name["BMCD"].color == BLUE, len({look.marker for look in by_name.values()})

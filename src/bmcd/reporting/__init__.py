@@ -1,10 +1,12 @@
-"""The HTML report for editors. Knows every room but the command line and the service.
+"""The HTML report about a model, and the model card.
 
 * `report.py`: `bmcd.report`, from the arguments to the file.
-* `results.py`, `example_users.py`: every number in it, worked out before anything is written.
-* `sentences.py`: what it says in plain words.
-* `sections/`: what stands on the page, one file for each section. To add a figure, draw it in `bmcd.plots` and show
-  it here.
-* `page.py`, `markup.py`, `svg.py`: sections to one page, text to HTML, figures to SVG. Around them are put
-  `template.html`, `report.css` and `report.js`.
+* `choices.py`: what a report is about: clicks, users, k, baselines.
+* `context.py`, `changes.py`: every number, computed once before anything is written.
+* `figures.py`: the figures, drawn by `bmcd.plots`, as SVG.
+* `wording.py`: sentences that depend on the numbers.
+* `templates/`: the page, with one file per section. `page.py` escapes everything that is put into a template.
+* `card.py`: the model card.
+
+To add a figure, draw it in `bmcd.plots`, list it in `figures.py` and show it in the template of its section.
 """

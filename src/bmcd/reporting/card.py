@@ -1,4 +1,4 @@
-"""A model card: what a model was made from, what it is for, and how far it can be trusted."""
+"""Model cards: data, intended use, calibration and limits of a model."""
 
 from __future__ import annotations
 
@@ -12,29 +12,22 @@ from bmcd import __version__
 from bmcd.blend.blend import Blend
 from bmcd.clicks.times import as_text
 from bmcd.files import json_ready
-from bmcd.markup import Html, bullets, paragraphs, short_title, table, tag
+from bmcd.markup import short_title
 from bmcd.models.persistence import Model, sampled_models
+from bmcd.reporting.page import environment
 from bmcd.utils import plain
 
 PACKAGES = ("numpy", "scipy", "numba", "pyarrow", "scikit-learn")
 USES = (
-    "To recommend items to people from what they have clicked, and to say how probable each is among their next "
-    "clicks.",
-    "To weigh diversity, exposure and cut-offs against expected hits, which needs calibrated probabilities.",
+    "To recommend items to users from their clicks, each with the probability of being among their next clicks.",
+    "To trade diversity, exposure and cut-offs against expected hits, which needs calibrated probabilities.",
 )
 NOT_FOR = (
-    "Not for decisions about people, such as credit, work or prices: it knows clicks and nothing else.",
-    "Not as evidence that people like, need or agree with what they click: it predicts clicks.",
-    "A click that a list itself brought about is counted as any other: what is shown often is clicked more often.",
+    "Not for decisions about people, such as credit, work or prices: the model uses clicks only.",
+    "Not as evidence that users like, need or agree with what they click: the model predicts clicks.",
+    "Clicks caused by recommendations count like any other: items that are shown often are clicked more often.",
 )
 PLAIN = re.compile(r"([\\`*_{}\[\]<>()#+!|~-])")
-STYLE = (
-    "body{font:16px/1.5 system-ui,sans-serif;max-width:48rem;margin:2rem auto;padding:0 1rem;color:#1c2328;"
-    "background:#fff}table{border-collapse:collapse;margin:1rem 0;display:block;overflow-x:auto}"
-    "th,td{text-align:left;padding:.2rem 1rem .2rem 0;border-bottom:1px solid #ccd3d8;vertical-align:top;"
-    "overflow-wrap:anywhere}code{overflow-wrap:anywhere}@media(prefers-color-scheme:dark){body{color:#e3e8eb;background:#14191c}th,td{"
-    "border-color:#3a444b}}"
-)
 
 
 @dataclass(frozen=True)
@@ -49,7 +42,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Card:
-    """A model card, which `markdown_card` and `html_card` write down."""
+    """A model card, for `markdown_card`, `html_card` and JSON."""
 
     title: str
     parts: tuple[Part, ...]
@@ -92,35 +85,23 @@ def markdown_card(model: Model, file_hash: str = "") -> str:
 
 
 def html_card(model: Model, file_hash: str = "", stylesheet: str = "") -> str:
-    """Return the card as one HTML page, which needs nothing else unless it is to take another style sheet."""
+    """Return the card as one HTML page, with its own style unless another style sheet is given."""
     card = make_card(model, file_hash)
-    body: list[Html] = [tag("h1", card.title)]
-    for part in card.parts:
-        body += [tag("h2", part.title), *paragraphs(*part.texts)]
-        body += [bullets(part.points)] if part.points else []
-        if part.rows:
-            body.append(table(part.rows[0], part.rows[1:]))
-    head = tag(
-        "head",
-        tag("meta", charset="utf-8"),
-        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        tag("title", card.title),
-        tag("link", rel="stylesheet", href=stylesheet) if stylesheet else Html(f"<style>{STYLE}</style>"),
-    )
-    return f"<!doctype html>\n{tag('html', head, tag('body', *body), lang='en')}\n"
+    page: str = environment().get_template("card.html").render(card=card, stylesheet=stylesheet)
+    return page
 
 
 def _what(model: Model) -> Part:
     text = str(model).split(", fitted to ")[0]
     meaning = (
-        "The probability of an item is that of being among a person's next clicks, as many as asked for."
+        "The probability of an item is that of being among a user's next k clicks."
         if isinstance(model, Blend)
-        else "The probability of an item is that of being among a person's next k clicks, under the model's "
-        "ranking. On later clicks it is calibrated only as part of a Blend."
+        else "The probability of an item is that of being among a user's next k clicks under the model's ranking. "
+        "On later clicks it is calibrated only as part of a Blend."
     )
     as_of = getattr(model, "as_of_", None)
     rows = [("", ""), ("kind", type(model).__name__), ("settings", text)]
-    rows += [("recommendations are those of", as_text(as_of))] if as_of is not None else []
+    rows += [("recommendations are as of", as_text(as_of))] if as_of is not None else []
     return Part("The model", (meaning,), rows=tuple(rows))
 
 
@@ -144,7 +125,7 @@ def _data(model: Model) -> Part:
     if clicks.order is not None:
         rows.append(("sessions", f"{found.n_sessions:,}"))
     low, median, high = found.clicks_per_user
-    rows.append(("clicks of a user", f"{low:,} to {high:,}, median {median:g}"))
+    rows.append(("clicks per user", f"{low:,} to {high:,}, median {median:g}"))
     rows.append(("SHA-256 of the clicks", clicks.fingerprint()))
     return Part("Data", points=tuple(plain(step) for step in found.history), rows=tuple(rows))
 
@@ -203,20 +184,20 @@ def _groups(model: Model) -> Part | None:
 def _limits(model: Model) -> Part:
     clicks = model.clicks_
     points = [
-        "It knows no item that nobody had clicked when it was fitted; clicks on such items fall outside it.",
-        "Probabilities hold for people like those it was fitted to, and as long as they click as they did.",
+        "Items without clicks at the time of the fit are not part of the model; neither are clicks on them.",
+        "Probabilities hold for users like those of the fit, as long as their behaviour does not change.",
     ]
     if clicks.order is None:
         points.append(
-            "The log had no order: nothing is known of later clicks, and calibration is about random ones."
+            "The log had no order: the model does not describe later clicks; calibration refers to random clicks."
         )
     elif not clicks.has_clock:
-        points.append("The log had no clock: nothing is known of how fast popularity changes.")
+        points.append("The log had no clock: the model does not describe how fast popularity changes.")
     few = int((clicks.per_item < 5).sum()) if clicks.n_users else 0
     if few:
-        points.append(f"{few:,} items were clicked by fewer than five users: little is known of them.")
+        points.append(f"{few:,} items were clicked by fewer than five users: their probabilities are uncertain.")
     if clicks.n_users:
-        points.append("The file holds what every user clicked: it is personal data where the ids are.")
+        points.append("The file holds the clicks of every user: it is personal data if the ids are.")
     return Part("Limits", points=tuple(points))
 
 
@@ -228,7 +209,7 @@ def _versions(model: Model, file_hash: str) -> Part:
         except PackageNotFoundError:
             continue
     rows += [("SHA-256 of the file", file_hash)] if file_hash else []
-    return Part("Versions and hashes", ("Of the program that wrote this card.",), rows=tuple(rows))
+    return Part("Versions and hashes", ("The versions that wrote this card.",), rows=tuple(rows))
 
 
 def _escaped(text: str) -> str:

@@ -1,4 +1,4 @@
-"""What changed from one model to another: hits, lists, items shown, groups. No words, no markup."""
+"""What changed from one model to another: hits, lists, items shown, groups."""
 
 from __future__ import annotations
 
@@ -39,25 +39,25 @@ class ListChange(NamedTuple):
     k: int
     n_users: int
     in_common: float
-    """How many items of a list were in the one before, on average."""
+    """Items of a list that were also in the one before, on average."""
     n_same: int
     """Users whose lists have the same items."""
     gained: tuple[tuple[Any, int], ...]
-    """Items, and to how many more of these users they are recommended; the most first."""
+    """Items, and the number of additional users they are recommended to, largest first."""
     lost: tuple[tuple[Any, int], ...]
     hits: HitChange | None
-    """None without a test, or where nobody in it is known to both."""
+    """None without a test, or without test users that both models know."""
 
 
 class GroupChange(NamedTuple):
-    """A group now, and the one before that is most like it."""
+    """A group, and the most similar group of the model before."""
 
     group: int
     share: float
     before: int
     share_before: float
     n_common: int
-    """How many of its best items are among the best of that one."""
+    """How many of its best items are also among the best of that group."""
     n_best: int
 
 
@@ -72,6 +72,23 @@ class Changes:
     lists: tuple[ListChange, ...]
     groups: tuple[GroupChange, ...]
     """Empty if one of the two has no groups."""
+
+    def of_k(self, k: int) -> ListChange | None:
+        """Return how the lists of one length have changed; None without a user that both models know."""
+        return next((change for change in self.lists if change.k == k), None)
+
+    def came(self, now: Clicks) -> int:
+        """Return the number of items that are new."""
+        return len(set(now.items.tolist()) - set(self.clicks.items.tolist()))
+
+    def gone(self, now: Clicks) -> int:
+        """Return the number of items that are no longer there."""
+        return len(set(self.clicks.items.tolist()) - set(now.items.tolist()))
+
+    def titles(self, now: Clicks) -> dict[Any, str]:
+        """Return the title of each item of either model."""
+        both = (self.clicks, now)
+        return {item: log.title_of(column) for log in both for column, item in enumerate(log.items.tolist())}
 
 
 def read_models(model: Any) -> tuple[Model, tuple[str, str, Model] | None]:
@@ -138,7 +155,7 @@ def _hits(lists: Mapping[Any, tuple[Items, Items]], old: Model, test: Clicks, se
 
 
 def _group_changes(old: Model, new: Model) -> tuple[GroupChange, ...]:
-    """Return each group now with that of the groups before whose best items are most like its own."""
+    """Return each group with the group before that shares most of its best items."""
     both = [next(iter(sampled_models(model).values()), None) for model in (old, new)]
     if both[0] is None or both[1] is None:
         return ()

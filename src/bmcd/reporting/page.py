@@ -1,100 +1,98 @@
-"""The page around the sections: menu, choice of k, style and script; and what most sections are built of."""
+"""HTML pages by templates: everything that is put into one is escaped, so that no title can become markup."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import re
+from functools import cache
 from importlib import resources
-from string import Template
-from typing import Any, NamedTuple
+from typing import Any
 
-from bmcd.markup import Html, escape, tag, title_tag
-from bmcd.plots import Figure
-from bmcd.reporting.headlines import Headline, headlines
-from bmcd.reporting.results import Results, ResultsForK
-from bmcd.reporting.search import search_box, search_data
-from bmcd.reporting.sentences import n_groups
-from bmcd.reporting.svg import inline_svg
+from bmcd.markup import short_title
+from bmcd.utils import and_list, import_optional, plain
 
-# A light must not be told by its colour alone.
-LAMPS = {"good": "✓ ", "look": "! ", "bad": "✕ ", "none": ""}
+_SPACE_BEFORE_PERCENT = re.compile(r"(?<=\d) %")
 
 
-class Section(NamedTuple):
-    """A part of the page with a heading; the menu links to its id."""
-
-    id: str
-    title: str
-    body: Any
-    """`Html`, text, or a list of both."""
-
-
-def for_each_k(results: Results, make: Callable[[ResultsForK], Any]) -> list[Html]:
-    """Return what ``make`` gives for each k; the page shows the first, and scripts let the reader pick another."""
-    views = [(for_k.k, make(for_k)) for for_k in results.by_k]
-    return [tag("div", body, cls="view", data_k=k, hidden=place > 0) for place, (k, body) in enumerate(views)]
-
-
-def item_tag(results: Results, column: int) -> Html:
-    """Return the title of an item, with its link and its picture if it has them."""
-    title = title_tag(results.titles[column])
-    if results.table is None:
-        return title
-    if results.table.links is not None and (link := results.table.links[column]):
-        title = tag("a", title, href=link, rel="noopener noreferrer", target="_blank")
-    if results.table.pictures is not None and (picture := results.table.pictures[column]):
-        image = tag("img", src=picture, alt="", loading="lazy", width=40, height=40, referrerpolicy="no-referrer")
-        title = tag("span", image, title, cls="pictured")
-    return title
+@cache
+def environment() -> Any:
+    """Return the Jinja environment of the templates, or raise `MissingPackageError` without Jinja."""
+    jinja2 = import_optional("jinja2", needed_by="an HTML page", extra="report")
+    found = jinja2.Environment(
+        loader=jinja2.FunctionLoader(file_text), autoescape=True, undefined=jinja2.StrictUndefined,
+        finalize=_text, trim_blocks=True, lstrip_blocks=True,
+    )  # fmt: skip
+    found.policies["json.dumps_kwargs"] = {"allow_nan": False}
+    found.filters |= {
+        "short": short_title,
+        "and_list": and_list,
+        "number": lambda value, digits=",": format(value, digits),
+        "counted": counted,
+        "percent": percent,
+        "hundredths": hundredths,
+        "in_100": in_100,
+        "next_clicks": next_clicks,
+    }
+    return found
 
 
-def captioned(figure: Figure, name: str, caption: str) -> Html:
-    """Return a figure with its caption; ``name`` must be unique in the page."""
-    return tag("figure", inline_svg(figure, name, caption), tag("figcaption", caption))
+def file_text(name: str) -> str:
+    """Return a template, a style sheet or a script."""
+    return resources.files("bmcd.reporting").joinpath("templates", name).read_text(encoding="utf-8").strip()
 
 
-def make_page(results: Results, title: str, about: str, sections: Sequence[Section]) -> str:
-    """Return the page as one HTML text that needs nothing else; ``about`` tells which data these are, and when."""
-    clicks = results.clicks
-    sizes = f"{clicks.n_users:,} users, {clicks.n_items:,} items"
-    sizes += f", {n_groups(results)} of users" if results.grouping else ""
-    links = [tag("li", tag("a", section.title, href=f"#{section.id}")) for section in sections]
-    strip = for_each_k(
-        results, lambda for_k: tag("ul", [_tile(each) for each in headlines(results, for_k)], cls="strip")
-    )
-    header = tag("header", tag("h1", title), tag("p", sizes), tag("p", about) if about else None, strip)
-    menu = tag("nav", tag("ul", links), aria_label="Contents")
-    bar = tag("div", menu, _choice_of_k(results), search_box(), cls="menu")
-    main = tag("main", [tag("section", tag("h2", title), body, id=name) for name, title, body in sections])
-    files = {name: _file(f"report.{name}").strip() for name in ("css", "js")}
-    # The parts are put in once; a "$" in them means nothing.
-    return Template(_file("template.html")).substitute(
-        files,
-        title=escape(title),
-        body=header + bar + main + search_data(results),
-        # Without pictures the page may fetch nothing at all.
-        images="data:"
-        if results.table is None or results.table.pictures is None or not any(results.table.pictures)
-        else "data: http: https: 'self' file:",
-    )
+def _text(value: Any) -> Any:
+    """Return what is put into a page: markup as it is, nothing for None, all else as plain text, escaped later.
+
+    A number and its percent sign stay on one line.
+    """
+    if value is None:
+        return ""
+    return value if hasattr(value, "__html__") else _SPACE_BEFORE_PERCENT.sub("\u00a0%", plain(value))
 
 
-def _tile(headline: Headline) -> Html:
-    lamp = tag("span", LAMPS[headline.light], cls="lamp")
-    value = tag("strong", headline.value)
-    return tag(
-        "li", tag("span", lamp, headline.label, cls="label"), value, tag("span", headline.text), cls=headline.light
-    )
+def hundredths(share: float) -> str:
+    """Return a share in hundredths, with as many digits as a reader needs.
+
+    >>> hundredths(0.2345), hundredths(0.0234), hundredths(0.0), hundredths(0.00001), hundredths(0.999)
+    ('23', '2.3', '0', 'under 0.1', '99.9')
+    """
+    number = 100 * share
+    if 0 < number < 0.05:
+        return "under 0.1"
+    return f"{number:.1f}" if 0 < number < 9.95 or 99.05 <= number < 99.95 else f"{number:.0f}"
 
 
-def _choice_of_k(results: Results) -> Html:
-    if len(results.by_k) == 1:
-        return Html("")
-    choices = [
-        tag("label", tag("input", type="radio", name="k", value=for_k.k, checked=place == 0), f" {for_k.k}")
-        for place, for_k in enumerate(results.by_k)
-    ]
-    return tag("fieldset", tag("legend", "Items for each user (k):"), choices, cls="picker control")
+def percent(share: float) -> str:
+    """Return a share in percent.
+
+    >>> percent(0.2345)
+    '23 %'
+    """
+    return f"{hundredths(share)} %"
 
 
-def _file(name: str) -> str:
-    return resources.files("bmcd.reporting").joinpath(name).read_text(encoding="utf-8")
+def in_100(share: float) -> str:
+    """Return a share as a number in 100.
+
+    >>> in_100(0.2345), in_100(0)
+    ('23 in 100', 'none')
+    """
+    return "none" if share == 0 else f"{hundredths(share)} in 100"
+
+
+def counted(n: int, word: str) -> str:
+    """Return a number with its noun.
+
+    >>> counted(1, "click"), counted(2000, "click")
+    ('1 click', '2,000 clicks')
+    """
+    return f"{n:,} {word}" if n == 1 else f"{n:,} {word}s"
+
+
+def next_clicks(k: int) -> str:
+    """Return what a probability refers to.
+
+    >>> next_clicks(1), next_clicks(3)
+    ('next click', 'next 3 clicks')
+    """
+    return "next click" if k == 1 else f"next {k:,} clicks"

@@ -4,16 +4,14 @@ import numpy as np
 import pytest
 
 from bmcd.inference.diagnostics import Verdict
-from bmcd.reporting import sentences
-from bmcd.reporting.headlines import headlines
-from bmcd.reporting.reliability import convergence
-from bmcd.reporting.sentences import judgement
+from bmcd.reporting import page, wording
+from bmcd.reporting.wording import convergence, headlines, judgement
 
 
 def test_shares_have_the_digits_that_a_reader_needs():
     shares = (0, 0.0004, 0.0996, 0.5, 0.996, 0.9999, 1)
     texts = ["0 %", "under 0.1 %", "10 %", "50 %", "99.6 %", "100 %", "100 %"]
-    assert [sentences.percent(share) for share in shares] == texts
+    assert [page.percent(share) for share in shares] == texts
 
 
 @pytest.mark.parametrize(
@@ -21,11 +19,11 @@ def test_shares_have_the_digits_that_a_reader_needs():
     [
         ("converged", 2, 100, "The calculation has converged: its 2 independent runs agree."),
         ("converged", 1, 100, "The calculation has converged, but in one run only"),
-        ("too short", 2, 3, "Whether the calculation has converged cannot be judged"),
-        ("stopped", 2, 3, "Whether the calculation has converged cannot be judged"),
+        ("too short", 2, 3, "Whether the calculation has converged cannot be assessed"),
+        ("stopped", 2, 3, "Whether the calculation has converged cannot be assessed"),
         ("too short", 2, 100, "The calculation has nearly converged"),
         ("stopped", 2, 100, "The calculation was stopped before it had converged"),
-        ("not converged", 1, 100, "The calculation has not converged: its one run still moves"),
+        ("not converged", 1, 100, "The calculation has not converged: its one run is still changing"),
         ("not converged", 2, 100, "The calculation has not converged: its 2 independent runs do not agree"),
     ],
 )
@@ -45,8 +43,8 @@ def test_probabilities_are_judged_by_the_interval_of_the_hit_rate(mean_probabili
         accuracy=SimpleNamespace(low=0.25, high=0.32),
         evaluation=SimpleNamespace(horizon=None),
     )
-    assert sentences.judgement(for_k) == judgement
-    assert bool(sentences.why(SimpleNamespace(model=None), for_k)) == (judgement != "about right")
+    assert wording.judgement(for_k) == judgement
+    assert bool(wording.why(SimpleNamespace(model=None), for_k)) == (judgement != "about right")
 
 
 def test_rivals_are_sorted_by_what_the_intervals_say():
@@ -56,12 +54,17 @@ def test_rivals_are_sorted_by_what_the_intervals_say():
     def for_k(**differences):
         return SimpleNamespace(name="BMCD", tested=SimpleNamespace(differences=differences))
 
-    text = sentences.rivals(for_k(A=gap(0.01, 0.03), B=gap(-0.04, -0.02), C=gap(-0.01, 0.01), D=gap(-0.02, 0.02)))
+    text = wording.against_baselines(
+        for_k(A=gap(0.01, 0.03), B=gap(-0.04, -0.02), C=gap(-0.01, 0.01), D=gap(-0.02, 0.02))
+    )
     assert text == (
         "A (2.0 points; 1.0 to 3.0) hits more often than BMCD; B (3.0 points; 2.0 to 4.0) hits less often; between "
         "BMCD and C and D there is no clear difference."
     )
-    assert sentences.rivals(for_k(B=gap(-0.04, -0.02))) == "B (3.0 points; 2.0 to 4.0) hits less often than BMCD."
+    assert (
+        wording.against_baselines(for_k(B=gap(-0.04, -0.02)))
+        == "B (3.0 points; 2.0 to 4.0) hits less often than BMCD."
+    )
 
 
 @pytest.mark.parametrize(
@@ -81,8 +84,8 @@ def test_other_numbers_kept_aside_are_told_with_what_came_of_them(kept_aside, hi
         calibration=SimpleNamespace(mean_probability=0.2, hit_rate=hit_rate),
         evaluation=SimpleNamespace(horizon=None),
     )
-    assert sentences.mismatch(results, for_k).endswith(text)
-    assert bool(sentences.mismatch(results, for_k)) == bool(text)
+    assert wording.mismatch(results, for_k).endswith(text)
+    assert bool(wording.mismatch(results, for_k)) == bool(text)
 
 
 def gap_of(low, high):
@@ -101,7 +104,7 @@ def compared(rates, **differences):
     calibration = SimpleNamespace(mean_probability=0.29, hit_rate=rates["Blend"])
     accuracy = SimpleNamespace(low=rates["Blend"] - 0.01, high=rates["Blend"] + 0.01)
     return SimpleNamespace(
-        k=5, name="Blend", tested=tested, comparison=tested, rival_accuracies=rivals, evaluation=evaluation,
+        k=5, name="Blend", tested=tested, comparison=tested, baseline_accuracies=rivals, evaluation=evaluation,
         items=items, calibration=calibration, accuracy=accuracy,
     )  # fmt: skip
 
@@ -109,16 +112,16 @@ def compared(rates, **differences):
 def test_the_first_sentence_says_what_works_best_and_how_sure_that_is():
     rates = {"Blend": 0.3, "A": 0.29, "B": 0.2}
     near = compared(rates, A=gap_of(-0.02, 0.01), B=gap_of(-0.12, -0.08))
-    assert sentences.best(near) == (
+    assert wording.best(near) == (
         "Blend works best here: it hits most often of 3 methods, though not clearly more often than A."
     )
     clear = compared(rates, A=gap_of(-0.02, -0.01), B=gap_of(-0.12, -0.08))
-    assert sentences.best(clear) == "Blend works best here: it hits most often of 3 methods, and clearly so."
+    assert wording.best(clear) == "Blend works best here: it hits most often of 3 methods, and clearly so."
     behind = {"Blend": 0.3, "A": 0.4}
-    assert sentences.best(compared(behind, A=gap_of(0.05, 0.15))) == (
+    assert wording.best(compared(behind, A=gap_of(0.05, 0.15))) == (
         "A works best here: 40 in 100 are hits, 30 in 100 with Blend."
     )
-    assert sentences.best(compared(behind, A=gap_of(-0.05, 0.25))).endswith("within what chance explains.")
+    assert wording.best(compared(behind, A=gap_of(-0.05, 0.25))).endswith("within what chance explains.")
 
 
 @pytest.mark.parametrize(
@@ -146,7 +149,7 @@ def test_the_light_of_the_hits_follows_the_best_other_method(other, gap, light):
 def test_what_can_be_reached_at_most(hit_rate, start):
     calibration = SimpleNamespace(hit=np.zeros(100))
     for_k = SimpleNamespace(best_cutoff=SimpleNamespace(hit_rate=hit_rate), calibration=calibration)
-    assert sentences.reach(for_k).startswith(f"{start} (at least 30 recommendations must be left")
+    assert wording.reach(for_k).startswith(f"{start} (at least 30 recommendations must remain")
 
 
 @pytest.mark.parametrize(

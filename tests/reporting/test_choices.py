@@ -1,6 +1,6 @@
 import numpy as np
 
-from bmcd.reporting.example_users import N_EXAMPLES, choose_example_users
+from bmcd.reporting.choices import N_EXAMPLES, choose_example_users
 
 
 def examples_of(reported, users=None):

@@ -3,11 +3,12 @@ import pytest
 
 from bmcd.evaluation import Calibration
 from bmcd.models.top_k import Lists
-from bmcd.reporting.results import choose_cutoffs, choose_k, gather_results
+from bmcd.reporting.choices import choose_k
+from bmcd.reporting.context import choose_cutoffs, make_context
 
 
 def test_the_chance_is_that_of_a_random_item(reported):
-    results = gather_results(reported.model, reported.train, reported.test, k=2, rivals={}, n_threads=1)
+    results = make_context(reported.model, reported.train, reported.test, k=2, rivals={}, n_threads=1)
     train, test = (clicks.matrix.toarray() for clicks in (reported.train, reported.test))
     hit_rates = [kept_aside[~clicked].mean() for clicked, kept_aside in zip(train, test, strict=True)]
     assert results.chance(results.by_k[0]) == pytest.approx(np.mean(hit_rates))
@@ -15,7 +16,7 @@ def test_the_chance_is_that_of_a_random_item(reported):
 
 def test_items_are_counted_alike_with_and_without_a_test(reported):
     tested, untested = (
-        gather_results(reported.model, reported.train, test, k=2, rivals={}).by_k[0].items
+        make_context(reported.model, reported.train, test, k=2, rivals={}).by_k[0].items
         for test in (reported.test, None)
     )
     for name in ("item", "clicks", "recommended"):
@@ -68,6 +69,6 @@ def test_probabilities_that_are_all_equal_leave_nothing_to_cut():
 
 def test_hits_are_those_of_the_test_in_any_order_of_its_users(reported):
     shuffled = reported.test.of_users(np.arange(reported.test.n_users)[:0:-1])  # without the first user
-    (for_k,) = gather_results(reported.model, reported.train, shuffled, k=2, rivals={}).by_k
+    (for_k,) = make_context(reported.model, reported.train, shuffled, k=2, rivals={}).by_k
     assert for_k.relevant(0) == frozenset()
     assert sorted(for_k.relevant(3)) == reported.test.of_users([3]).matrix.indices.tolist()

@@ -30,7 +30,7 @@
     const chosen = all("input[name=k]").find((choice) => choice.checked);
     return chosen ? chosen.value : Object.keys(byK)[0];
   };
-  const tellItem = ([title, clicks, byK]) => {
+  const showItem = ([title, clicks, byK]) => {
     const k = kOf(byK);
     const [n, hits] = byK[k];
     const hit = hits === null ? "" : ", " + counted(hits, "hit");
@@ -38,18 +38,18 @@
       hit + " (k = " + k + ").";
     fact.hidden = false;
   };
-  const tellUser = (name, clicks, byK) => {
-    const k = kOf(byK), told = [];
+  const showUserText = (name, clicks, byK) => {
+    const k = kOf(byK), listed = [];
     for (let i = 0; i < byK[k].length; i += 2) {
-      told.push(lookup.items[byK[k][i]][0] + " (" + Math.round(byK[k][i + 1] / 10) + " %)");
+      listed.push(lookup.items[byK[k][i]][0] + " (" + Math.round(byK[k][i + 1] / 10) + " %)");
     }
     fact.textContent = name + ", " + counted(clicks, "click") + ". Recommended (k = " + k + "): " +
-      (told.join(", ") || "nothing") + ".";
+      (listed.join(", ") || "nothing") + ".";
     fact.hidden = false;
   };
   const showUser = ([name, clicks, place, lists]) => {
     if (place < 0) {
-      tellUser(name, clicks, lists);
+      showUserText(name, clicks, lists);
       return;
     }
     person.value = String(place);
@@ -60,7 +60,7 @@
     const wanted = find.value.trim().toLowerCase();
     const matches = (text) => wanted && text.toLowerCase().includes(wanted);
     const choices = lookup.users.flatMap((user) => (matches(user[0]) ? [[user[0], () => showUser(user)]] : [])).slice(0, 6)
-      .concat(lookup.items.flatMap((item) => (matches(item[0]) ? [[item[0], () => tellItem(item)]] : []))).slice(0, 8);
+      .concat(lookup.items.flatMap((item) => (matches(item[0]) ? [[item[0], () => showItem(item)]] : []))).slice(0, 8);
     found.replaceChildren(...choices.map(([text, act]) => {
       const line = document.createElement("li"), button = document.createElement("button");
       button.type = "button";
@@ -82,7 +82,7 @@
     if (event.key === "Enter" && !found.hidden) found.querySelector("button")?.click();
   });
 
-  // Mark in the menu what is being read.
+  // Mark the section in view in the menu.
   const links = new Map(all("nav a").map((link) => [link.getAttribute("href").slice(1), link]));
   const inView = new IntersectionObserver((entries) => {
     for (const entry of entries) {
@@ -92,7 +92,7 @@
   }, { rootMargin: "-20% 0px -70% 0px" });
   for (const section of all("section")) inView.observe(section);
 
-  // Pick how often to be right: the page has a sentence and a row for each step of the slider.
+  // Choose a hit rate: the page has a sentence and a row for each step of the slider.
   const answers = byId("cutoffs") ? JSON.parse(byId("cutoffs").textContent) : {};
   for (const slider of all("input[type=range]:not([data-rule])")) {
     const k = slider.dataset.k;
@@ -108,7 +108,7 @@
     move();
   }
 
-  // What rules for lists cost: each user's most probable list under the rules, against the list without them.
+  // The price of rules for lists: each user's most probable list under the rules, against the list without them.
   const ruled = byId("rules") ? JSON.parse(byId("rules").textContent) : {};
   for (const k of Object.keys(ruled)) {
     const controls = {};
@@ -149,7 +149,7 @@
     move();
   }
 
-  // Show the text of the part of a figure that is pointed at: by mouse, by touch, or by arrow keys once it has the focus.
+  // Show the hover text of a part of a figure: by mouse, by touch, or by arrow keys once the figure has the focus.
   const tip = byId("tip");
   let current = null;
   const hide = () => {
@@ -172,7 +172,7 @@
   const under = (event) => event.target instanceof Element && event.target.closest("[data-tip]");
   for (const plot of all(".plot")) {
     const parts = all("[data-tip]", plot);
-    // The browser would show these as tooltips of its own.
+    // The browser would show these as tooltips.
     for (const title of all("title", plot)) title.remove();
     const point = (event) => (under(event) ? show(under(event), event.clientX, event.clientY) : hide());
     plot.addEventListener("pointermove", point);

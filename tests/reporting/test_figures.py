@@ -1,7 +1,7 @@
 from xml.etree import ElementTree
 
 from bmcd import plots
-from bmcd.reporting.svg import inline_svg
+from bmcd.reporting.figures import inline_svg
 
 
 def test_ids_begin_with_the_name_and_references_lead_to_them():
