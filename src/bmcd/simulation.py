@@ -176,7 +176,7 @@ def simulate(
     return Simulation(clicks, ranks, labels, rho, scales, rank_scale)
 
 
-# A simulated log begins here (2026-01-01), and some items are older, by up to so many days.
+# A simulated log begins here (2026-01-01), and some items are older, by up to this number of days.
 LOG_BEGIN, OLDEST_ITEM = 1_767_225_600, 20.0
 # Of all clicks but the first of a session: to an item related to the one before, and back to one of the session.
 RELATED, BACK = 0.5, 0.08

@@ -53,9 +53,9 @@ def test_report_says_what_changed_since_an_older_model(run, number_model, folder
 
 def test_report_refuses_in_one_line(refused, run, folder, number_model, held_out_file, tmp_path):
     target = ("-o", tmp_path / "r.html")
-    (tmp_path / "strangers.csv").write_text("user,item\nnobody,1\n")
-    strangers = refused("report", number_model, "--test", tmp_path / "strangers.csv", *target)
-    assert strangers == refused("evaluate", number_model, tmp_path / "strangers.csv")
+    (tmp_path / "new_users.csv").write_text("user,item\nnobody,1\n")
+    new_users = refused("report", number_model, "--test", tmp_path / "new_users.csv", *target)
+    assert new_users == refused("evaluate", number_model, tmp_path / "new_users.csv")
     assert "nobody" in refused("report", number_model, *target, "--user", "nobody")
     assert "Give a smaller k" in refused("report", number_model, *target, "-k", "50")
     bare = tmp_path / "bare.bmcd"

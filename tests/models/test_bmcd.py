@@ -229,9 +229,9 @@ def test_explanations_add_up(model, clicks):
     assert all(c.rank_interval[0] <= c.rank <= c.rank_interval[1] for c in found.clusters)
     assert f"Item {row['item']} is among the next 4 of user {row['user']}" in str(found)
     history = clicks.items[clicks.matrix[[2]].indices]
-    stranger = model.explain(None, row["item"], k=4, history=history)
-    assert stranger.clusters == found.clusters
-    assert "Someone has" in str(stranger)
+    new_user = model.explain(None, row["item"], k=4, history=history)
+    assert new_user.clusters == found.clusters
+    assert "Someone has" in str(new_user)
     with pytest.raises(ValueError, match="has clicked item"):
         model.explain(row["user"], history[0])
 

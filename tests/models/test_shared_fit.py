@@ -58,9 +58,9 @@ def test_chains_see_their_own_users_and_everybody_is_served(clicks, model, tmp_p
     assert "given 100 of 400 users, as asked for" in str(fitted.sample_)
     assert set(fitted.recommend(k=3)["user"]) == set(clicks.users.tolist())
     lists = [clicks.items[clicks.matrix[[row]].indices].tolist() for row in (3, 200)]
-    strangers, known = fitted.recommend_for(lists, k=4), fitted.recommend(k=4, users=clicks.users[[3, 200]])
-    assert strangers["probability"].tolist() == known["probability"].tolist()
-    assert strangers["item"].tolist() == known["item"].tolist()
+    new_users, known = fitted.recommend_for(lists, k=4), fitted.recommend(k=4, users=clicks.users[[3, 200]])
+    assert new_users["probability"].tolist() == known["probability"].tolist()
+    assert new_users["item"].tolist() == known["item"].tolist()
     fitted.save(tmp_path / "model.bmcd")
     again = bmcd.load(tmp_path / "model.bmcd")
     assert "fitted to 400 users (100 a chain) x 30 items" in repr(again)

@@ -95,8 +95,8 @@ def test_the_report_says_what_changed(weeks, read_page, tmp_path):
 def test_models_without_users_or_groups_in_common(weeks, read_page, tmp_path):
     old, _, train, _ = weeks
     frame = train.to_frame()
-    strangers = bmcd.Clicks.from_frame(frame.assign(user=frame["user"] + 1000))
-    blend = bmcd.Blend(bmcd.baselines.EASE()).fit(strangers)
+    new_users = bmcd.Clicks.from_frame(frame.assign(user=frame["user"] + 1000))
+    blend = bmcd.Blend(bmcd.baselines.EASE()).fit(new_users)
     page = read_page(bmcd.report({"a": old, "b": blend}, path=tmp_path / "r.html", k=2).read_text("utf-8"))
     assert "Both models have no user in common" in page.texts["changes"]
     assert "most like" not in page.texts["changes"]

@@ -19,13 +19,13 @@ def test_the_same_bytes_twice_also_from_a_file(reported, page, tmp_path):
 
 def test_what_cannot_be_reported_is_refused(reported, tmp_path):
     path, model = tmp_path / "r.html", reported.model
-    strangers = bmcd.Clicks.from_matrix([[1]], users=["nobody"], items=reported.train.items[:1])
+    new_users = bmcd.Clicks.from_matrix([[1]], users=["nobody"], items=reported.train.items[:1])
     other, _ = reported.train.hold_out(1)
     model.save(tmp_path / "bare.bmcd", clicks=False)
     refused = [
         (lambda: bmcd.report(model, path=tmp_path / "r.pdf"), ValueError, "must end in .html"),
         (lambda: bmcd.report(model, path=tmp_path / "no" / "r.html"), OutputError, "does not exist"),
-        (lambda: bmcd.report(model, None, strangers, path, k=2), ValueError, "nobody"),
+        (lambda: bmcd.report(model, None, new_users, path, k=2), ValueError, "nobody"),
         (lambda: bmcd.report(model, other, None, path), ValueError, "fitted to other clicks"),
         (lambda: bmcd.report(model, None, "test.csv", path), TypeError, "test must be the Clicks kept aside"),
         (lambda: bmcd.report(bmcd.baselines.EASE(), path=path), TypeError, "about BMCD, Tastes or Blend"),

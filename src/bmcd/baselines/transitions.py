@@ -182,7 +182,7 @@ class Transitions(PairBaseline):
 class RecentCooccurrence(PairBaseline):
     """Recommend what recently occurred near the latest clicks of the running session, before or after them.
 
-    Each item has a memory of its own latest occurrences instead of a window of time: an occurrence counts half
+    Each item has a memory of its latest occurrences instead of a window of time: an occurrence counts half
     after ``memory`` later ones of the same item. So the counts of popular items follow the last minutes, and rare
     items keep all they have. Otherwise like `Transitions`, with counts in both directions.
 

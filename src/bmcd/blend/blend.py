@@ -40,7 +40,7 @@ MICROSECOND = np.timedelta64(1, "us")
 class Blend(ProbabilityModel):
     """The next clicks of each user, out of counts and any recommenders, with calibrated probabilities.
 
-    Members say how much speaks for an item: how popular it is now, what follows the user's last clicks, what goes
+    Members give each item a score: how popular it is now, what follows the user's last clicks, what goes
     together with them. Their scores are turned into rates, with weights learnt from what users clicked next, and
     the race for the next clicks gives the probability of each item; see the guide "How Blend works".
 

@@ -51,7 +51,7 @@ class BlendExplanation:
 
     @property
     def short(self) -> str:
-        """The first reason, or "" if nothing particular speaks for the item."""
+        """The first reason, or "" if there is no particular reason."""
         return self.reasons[0] if self.reasons else ""
 
     def _opening(self) -> list[str]:

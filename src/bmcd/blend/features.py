@@ -215,7 +215,7 @@ class EventCounts:
         return counts, volumes
 
     def following(self, settings: Settings, gaps: int, *, fading: bool = True) -> tuple[Any, Floats]:
-        """Return what follows what at up to so many clicks: the largest counts of a row, and the sums of all.
+        """Return what follows what within ``gaps`` clicks: the largest counts of a row, and the sums of all.
 
         With ``fading`` clicks further apart count less.
         """
@@ -261,7 +261,7 @@ def longest_memory(settings: Settings) -> float:
 
 
 def typical_volumes(settings: Settings, n_recent: int, oldest: float) -> list[float]:
-    """Return the number of clicks that are typical of each half-life, from how many there were in so many hours."""
+    """Return the number of clicks typical of each half-life, from the number of recent clicks and their age."""
     hours = max(min(longest_memory(settings), oldest), settings.half_lives[0])
     per_hour = max(n_recent, 1) / hours
     return [per_hour * half / math.log(2) for half in settings.half_lives]

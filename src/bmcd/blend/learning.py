@@ -41,7 +41,7 @@ FEWEST = 100
 DECIDING = 4_000
 # To decide, losses (nats, of all these moments) need not be lower than within this of the lowest.
 ROUGHLY = 0.3
-# Past windows are judged by weights that were learnt from at least this share of all moments.
+# Past windows are predicted with weights learnt from at least this share of all moments.
 LEAST_SHARE = 0.2
 # The list by which predicted and observed hits are compared, and the windows that tempering looks at.
 LIST = 10
@@ -328,7 +328,7 @@ def past_windows(
 ) -> list[PastWindow]:
     """Return predicted and observed hits of windows, each by weights from the windows before it.
 
-    The first windows have too few moments before them; they are not judged.
+    The first windows have too few moments before them; they are left out.
     """
     found: list[PastWindow] = []
     w, least = start, max(FEWEST, LEAST_SHARE * examples.n_moments)

@@ -26,7 +26,7 @@ Bools = NDArray[np.bool_]
 MOST_CUTS = 8
 # Of short windows these follow each other, up to the end of the log.
 LATEST = 3
-# Without a clock: this share of the users, the latest, at most so many.
+# Without a clock: the share of the users, the latest, that moments come from, and the most users.
 LATER_SHARE, MOST_LATER = 0.2, 20_000
 # With a clock and no `refresh`: the window is as long as this share of the clicks takes, the latest.
 LAST_SHARE = 0.2
@@ -307,7 +307,7 @@ def _uniform(users: Ints, seed: int, h: int, turn: Ints | int) -> NDArray[np.flo
     return (z >> np.uint64(11)).astype(np.float64) / 2.0**53
 
 
-# Without order: this share of the clicks of half of the users is held out, in two turns; so many clicks are enough.
+# Without order: the share of the clicks of half of the users that is held out, enough clicks, and the turns.
 HELD_SHARE, ENOUGH_HELD, TURNS = 0.2, 20_000, 2
 
 
@@ -348,7 +348,7 @@ def random_turns(clicks: Clicks, seed: int) -> list[Turn]:
 
 
 def some_of(moments: Moments, most: int) -> Moments:
-    """Return at most so many of the moments, evenly spread."""
+    """Return at most ``most`` of the moments, evenly spread."""
     if moments.n <= most:
         return moments
     chosen = np.unique(np.linspace(0, moments.n - 1, most).round().astype(np.int64))

@@ -44,7 +44,7 @@ Ints = NDArray[np.int64]
 
 # Users that a thread takes at a time, and users between two steps of the progress bar.
 PIECE, BLOCK = 128, 4_096
-# Dense features of a block hold at most so many numbers.
+# The most numbers that the dense features of a block hold.
 DENSE_NUMBERS = 2**24
 STABLE_ERROR, STABLE_OUTSIDE, STANDARD_ERRORS = 0.03, 0.05, 3.0
 FEWEST_WINDOWS = 3

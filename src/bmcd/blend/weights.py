@@ -95,7 +95,7 @@ class Weights(NamedTuple):
     """What was learnt for one number of next clicks."""
 
     w: Floats  # [feature and outside, z]
-    covariance: Floats  # of w.ravel(), users drawn anew (sandwich); empty if not asked for
+    covariance: Floats  # of w.ravel(), over samples of users (sandwich); empty if not asked for
     loss: float  # mean over moments, without the prior
 
 

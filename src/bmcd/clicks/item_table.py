@@ -24,7 +24,7 @@ LINKS, PICTURES, DATES = ("link", "url"), ("image", "picture"), ("date", "publis
 LONGEST = 2000
 # In a text cell this stands between the groups of an item that is in several.
 BETWEEN = "|"
-# A column in which more than this share of the items has a value of its own is a text, and no grouping.
+# A column in which more than this share of the items has its own value is a text, and no grouping.
 MOST_OWN, FEW_GROUPS = 0.5, 20
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 Bools = NDArray[np.bool_]

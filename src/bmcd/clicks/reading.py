@@ -81,7 +81,7 @@ def read_clicks(
         "rows": the rows are in the order of the clicks, and users in order of appearance. "none": the log has no
         order, even if it has a column named "time". By default the order is that of the times, if there are any.
     session_column
-        The column that tells the sessions of a user apart. Without it a new session begins after a gap of more than
+        The column that identifies the sessions of a user. Without it a new session begins after a gap of more than
         `session_gap`; without a clock every user is one session.
     session_gap
         A duration such as "30min" or "1h".

@@ -1,6 +1,6 @@
 """Split a log into clicks to learn from and clicks to evaluate on: every way in which the package does it.
 
-| function       | the clicks to evaluate on are                                    | judges            |
+| function       | the clicks to evaluate on are                                    | measures          |
 |----------------|------------------------------------------------------------------|-------------------|
 | `hold_out`     | k random clicks of each user, or the last k (``by="time"``)      | past, or future   |
 | `split_at`     | each user's first k new clicks after a point in time             | future            |

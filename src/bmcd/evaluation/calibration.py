@@ -13,7 +13,7 @@ from bmcd.errors import InputError
 from bmcd.models.cutoffs import check_hits, cutoff_columns, cutoff_for, cutoff_table
 from bmcd.utils import Floats
 
-# Groups of equally many recommendations in which promises are held against hits.
+# Groups of equally many recommendations in which predicted and observed hits are compared.
 GROUPS = 10
 
 
@@ -83,7 +83,7 @@ class Calibration:
     ece_at_k: float
     """The same error in `GROUPS` groups of equally many recommendations, the least probable first."""
     promise_gap: float
-    """Mean probability minus hit rate: above 0 the promises are too high."""
+    """Mean probability minus hit rate: above 0 the probabilities are too high."""
 
     @classmethod
     def of(cls, probability: ArrayLike, hit: ArrayLike, bin_width: float = 0.01) -> Calibration:

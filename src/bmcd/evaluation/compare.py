@@ -310,8 +310,8 @@ def compare(
     """Fit models, let each recommend k items to every user, and measure all of them on the same test.
 
     A model that is fitted already is used as it is, and the time its fit took is not known; it must have been
-    fitted to ``train``. A model that is not fitted is fitted here, and stays fitted. `tune` the rivals first: a
-    comparison with rivals that are not tuned says little.
+    fitted to ``train``. A model that is not fitted is fitted here, and stays fitted. `tune` the baselines first: a
+    comparison with baselines that are not tuned is not fair.
 
     Parameters
     ----------

@@ -254,7 +254,7 @@ def diversify(
     hit_rate
         The least share of a user's list that is hit, on average over users.
     confidence
-        The probability that the promise holds.
+        The probability that the hit rate is reached.
     group
         The column of the item table; by default its first column of groups.
     histories
@@ -345,7 +345,7 @@ def _tested(
     scored = np.flatnonzero(truth.scored & (truth.n_relevant > 0))
     if len(scored) < FEWEST_USERS:
         raise InputError(
-            f"only {len(scored)} users have {horizon} test clicks, and a promise needs {FEWEST_USERS}. Give more "
+            f"only {len(scored)} users have {horizon} test clicks, and {FEWEST_USERS} are needed. Give more "
             "test clicks, or a smaller horizon."
         )
     options: dict[str, Any] = {"horizon": horizon, "n_threads": n_threads}

@@ -379,13 +379,13 @@ class TradeOff:
     evaluations: tuple[Evaluation, ...] | None
     """What `bmcd.evaluate` says of each reranking, if there were test clicks."""
     comparison: Comparison | None = None
-    """The plain lists of the model beside those of the rivals, if there were any."""
+    """The plain lists of the model beside those of the baselines, if there were any."""
 
     @property
     def against(self) -> Any:
-        """What the model, without limits, gives up or gains against each rival: a pandas frame, or None.
+        """What the model, without limits, gives up or gains against each baseline: a pandas frame, or None.
 
-        Differences are the model minus the rival, with intervals where there are any (coverage has none);
+        Differences are the model minus the baseline, with intervals where there are any (coverage has none);
         nearly_equal says whether the two hit about as often, so that diversity is compared at the same price.
         """
         return None if self.comparison is None else price_table(diversity_price(self.comparison))

@@ -105,7 +105,7 @@ def _of_all(context: Context) -> Iterator[tuple[str, Figure, str]]:
 
 
 def inline_svg(figure: Figure, name: str, label: str) -> Html:
-    """Return a figure as an SVG element; ``label`` tells what it shows to readers who cannot see it.
+    """Return a figure as an SVG element; ``label`` describes it to readers who cannot see it.
 
     Text stays text, in the font of the page. All ids begin with ``name``, which must be unique in the page. The
     texts to point at (`Figure.tips`) are in data-tip, and in titles for browsers without scripts.

@@ -45,7 +45,7 @@ def item_called(service, title):
     return service.ask(f"v1/items?q={title}")["items"][0]["item"]
 
 
-def test_it_opens_with_what_a_stranger_is_likely_to_click(tab, service):
+def test_it_opens_with_what_a_new_user_is_likely_to_click(tab, service):
     tab.open()
     assert shown(tab) == wanted(service.recommended())
     assert len(shown(tab)) == 10

@@ -14,7 +14,7 @@ const VERDICTS_OF_BLEND = {
   "too short": ["look", "!", "Not enough history", "There are too few past windows to check the probabilities."],
 };
 
-/** Show what `GET /v1/model` tells. */
+/** Show what `GET /v1/model` returns. */
 export function showAbout(model) {
   const { data, verdict } = model;
   const known = model.members ? VERDICTS_OF_BLEND : VERDICTS;
