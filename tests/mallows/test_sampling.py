@@ -95,7 +95,7 @@ def test_seeds_and_sizes(name):
         ({"alpha": float("nan")}, "alpha is nan"),
         ({"alpha": [1.0, 2.0]}, "give one number"),
         ({"size": -1}, "size must be a whole number, 0 or more"),
-        ({"size": 2.0}, "size is 2.0"),
+        ({"size": 2.0}, "size must be a whole number, 0 or more, but it is 2.0"),
         ({"distance": "euclid"}, "choose one of footrule"),
         ({"distance": "ulam", "rank_scale": "sqrt"}, "only the footrule has a rank scale"),
         ({"rank_scale": "cubic", "alpha": 0.0}, "rank_scale 'cubic'"),

@@ -222,7 +222,7 @@ def test_wrong_calls_are_told_what_to_do(spark):
         bmcd.spark.fit(rows.selectExpr("user", "item", "string(time) as time"), bmcd.Blend())
     with pytest.raises(ClicksError, match="there are no rows"):
         bmcd.spark.fit(rows.where("user < 0"), bmcd.Blend())
-    with pytest.raises(ClicksError, match="are no points in time"):
+    with pytest.raises(ClicksError, match="are not points in time"):
         bmcd.spark.fit(rows.selectExpr("user", "item", "time % 1000 as time"), bmcd.Blend())
     with pytest.raises(Exception, match="a row of the clicks has no time"):
         bmcd.spark.fit(rows.selectExpr("user", "item", "nullif(time, time) as time").union(rows), bmcd.Blend())

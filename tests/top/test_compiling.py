@@ -72,7 +72,7 @@ def answer(done):
 @pytest.mark.root
 def test_a_temporary_folder_where_nothing_else_can_be_written(folder):
     first = as_nobody(folder)
-    value, kind, where, _, state, text, advice = answer(first)
+    value, kind, where, state, text, advice = answer(first)
     assert value == 2
     assert (kind, where) == ("temporary", str(folder / f"bmcd-kernels-{NOBODY}"))
     assert first.stderr.count("compiling") == 1
@@ -107,7 +107,7 @@ def test_the_cache_is_chosen_before_any_kernel():
 @pytest.mark.root
 def test_no_folder_at_all(folder):
     found = as_nobody(folder, "no temporary files")
-    value, kind, _, _, state, text, _ = answer(found)
+    value, kind, _, state, text, _ = answer(found)
     assert value == 2
     assert (kind, state) == ("none", "note")
     assert "every start compiles anew" in text
