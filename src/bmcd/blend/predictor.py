@@ -34,8 +34,7 @@ from bmcd.errors import InputError
 from bmcd.inference.arrivals import race_corrected
 from bmcd.inference.diagnostics import Verdict
 from bmcd.models.clusters import ClusterSummaries
-from bmcd.models.predictor import Options, Predictions
-from bmcd.models.predictor import Predictor as Answers
+from bmcd.models.predictor import Options, Predictions, Predictor
 from bmcd.models.top_k import Lists
 from bmcd.progress import counting
 from bmcd.utils import Floats, thread_count
@@ -144,7 +143,7 @@ def _break_ties(order, keys, found, rank, k):
         a = b
 
 
-class BlendPredictor(Answers):
+class BlendPredictor(Predictor):
     """Answers of a fitted blend. ``clicks`` are those it was fitted to, or have no users."""
 
     def __init__(self, clicks: Clicks, fitted: Fitted) -> None:
@@ -252,7 +251,7 @@ class BlendPredictor(Answers):
         k: int,
         options: Options,
     ) -> Iterator[tuple[NDArray[np.int64], Predictions]]:
-        """Yield probabilities of all items block by block; see `Answers.predictions`."""
+        """Yield probabilities of all items block by block; see `Predictor.predictions`."""
         sequence, histories = self.histories(people, rows)
         size = max(1, min(BLOCK, 2**24 // max(people.n_items, 1)))
         quiet = options._replace(progress=False)
