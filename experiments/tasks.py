@@ -176,6 +176,7 @@ def _prepare_worker() -> None:
 @contextmanager
 def _one_thread() -> Iterator[None]:
     """Use one thread: the other cores have other tasks, and sums over threads may differ in their last digits."""
+    import scipy.linalg  # noqa: F401  (libraries that are loaded later would not be limited)
     from threadpoolctl import threadpool_limits
 
     before = os.environ.get(THREADS)

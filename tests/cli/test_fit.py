@@ -85,6 +85,7 @@ def test_bundled_data_by_name(run, tmp_path, tiny):
     assert "dropped 23986 of 24026 users" in found.out
 
 
+@pytest.mark.deep
 def test_other_distances(run, folder, tmp_path, tiny):
     path = tmp_path / "m.bmcd"
     options = ("--distance", "kendall", "--sampler", "paper", "--count-k", "3, 5", *tiny)

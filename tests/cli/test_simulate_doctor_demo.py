@@ -149,7 +149,8 @@ def test_simulate_sessions_in_order(run, tmp_path):
     assert "repeats" in run("simulate", "-o", clicks, "--model", "sessions", "--repeats", 2).err
 
 
-def test_the_live_demo_shows_what_it_promises(run, tmp_path):
+@pytest.mark.deep
+def test_the_live_demo_shows_predicted_and_observed(run, tmp_path):
     found = run("demo", "--live", "--quick", "--folder", tmp_path, "--json")
     assert found.code == 0, found.err
     said = found.json()

@@ -19,7 +19,11 @@ from experiments.tasks import StudyError
 
 import bmcd
 
-pytestmark = [pytest.mark.xdist_group("case study"), pytest.mark.chance(0)]  # the study is run once
+pytestmark = [
+    pytest.mark.deep,
+    pytest.mark.xdist_group("case study"),
+    pytest.mark.chance(0),
+]  # the study is run once
 
 TABLES = {
     *("data_sets", "cluster_choice", "accuracy_by_clusters", "accuracy", "probabilities", "cutoffs", "coverage"),

@@ -15,7 +15,7 @@ from experiments.methods import PoissonFactorisation
 import bmcd
 from bmcd.inference.tastes.priors import TastePriors
 
-pytestmark = pytest.mark.xdist_group("case study")  # the study is run once
+pytestmark = [pytest.mark.deep, pytest.mark.xdist_group("case study")]  # the study is run once
 
 
 def test_cutoffs_do_what_they_say(page, data_sets):

@@ -86,6 +86,7 @@ def draw(rng, n_users):
     return p, rng.random(len(user)) < q, user
 
 
+@pytest.mark.deep
 def test_cutoffs_keep_their_hit_rate_for_other_users():
     """In at least 95 % of 200 data sets, within two standard errors; without a bound it is far fewer."""
     rng = np.random.default_rng(11)

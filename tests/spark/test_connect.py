@@ -18,6 +18,7 @@ pytestmark = pytest.mark.xdist_group("spark")  # they share the machine with one
 JOB = Path(__file__).with_name("connect_job.py")
 
 
+@pytest.mark.deep
 def test_numbers_are_those_of_the_local_call(require, spark, model, model_file, simulation, tmp_path):
     for package in ("grpc", "grpc_status", "google.rpc", "zstandard"):
         require(package)

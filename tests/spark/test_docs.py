@@ -16,6 +16,7 @@ pytestmark = pytest.mark.xdist_group("spark")  # one session for all of them
 DOCUMENT = Path(__file__).parents[2] / "docs" / "scale.md"
 
 
+@pytest.mark.deep
 def test_the_jobs_run(spark, tmp_path, monkeypatch):
     blocks = re.findall(r"^```python\n(.*?)^```$", DOCUMENT.read_text(), re.MULTILINE | re.DOTALL)
     recommend, fit = (block for block in blocks if block.startswith("import sys"))

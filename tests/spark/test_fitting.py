@@ -116,6 +116,7 @@ def executors_of(context):
     return found
 
 
+@pytest.mark.deep
 def test_other_partitions_and_a_lost_executor_change_nothing(spark, log, local):
     """Text ids in another order, a click counted twice, and an executor that is killed while it counts."""
     context = spark.sparkContext
@@ -138,14 +139,16 @@ def test_other_partitions_and_a_lost_executor_change_nothing(spark, log, local):
 
 @pytest.mark.parametrize(
     ("seed", "options"),
-    [(5, {"refresh": "6h", "repeats": True}), pytest.param(6, {}, marks=pytest.mark.deep)],
+    [(5, {"refresh": "6h", "repeats": True}), (6, {})],
 )
+@pytest.mark.deep
 def test_other_logs_and_settings(spark, seed, options):
     log = frame_of(1_500, 300, 4, seed=seed)
     rows = sent(spark, log).repartition(2)
     assert_same(bmcd.spark.fit(rows, bmcd.Blend(**options), seed=seed), bmcd.Blend(**options).fit(log, seed=seed))
 
 
+@pytest.mark.deep
 def test_more_users_than_moments_are_sampled_alike(spark, monkeypatch):
     """With small budgets, the users who give moments are some of many, and their hashes choose the same."""
     from bmcd.blend import fitting as local_fitting

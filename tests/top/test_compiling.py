@@ -110,7 +110,7 @@ def test_no_folder_at_all(folder):
     value, kind, _, state, text, _ = answer(found)
     assert value == 2
     assert (kind, state) == ("none", "note")
-    assert "every start compiles anew" in text
+    assert "every start compiles again" in text
     assert "at every start" in found.stderr
 
 

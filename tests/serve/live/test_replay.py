@@ -94,6 +94,7 @@ def test_clicks_come_in_order_and_hits_are_counted(fake):
     assert abs(hits / asked - 0.75) < 0.15
 
 
+@pytest.mark.deep
 def test_some_ask_and_sessions_end(fake):
     frame = log()
     frame.loc[frame["user"] % 2 == 0, "time"] += pd.to_timedelta(frame.groupby("user").cumcount() * 60, unit="min")
