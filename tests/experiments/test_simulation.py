@@ -23,7 +23,7 @@ from typer.testing import CliRunner
 import bmcd
 from bmcd.errors import FitWarning
 
-pytestmark = pytest.mark.xdist_group("simulation study")  # the study is run once
+pytestmark = [pytest.mark.deep, pytest.mark.xdist_group("simulation study")]  # one run for all
 
 
 @pytest.fixture(scope="module")
