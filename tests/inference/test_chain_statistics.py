@@ -9,6 +9,15 @@ from bmcd.inference import chain_statistics
 from bmcd.inference.diagnostics import rhat
 
 
+def is_on_the_edge(values):
+    """Whether an autocorrelation, or a sum of two, is 0 but for rounding, so that the last bit decides."""
+    n = values.shape[1]
+    by_lag = chain_statistics._autocovariance(values).mean(axis=0)
+    total = by_lag[0] + (values.mean(axis=1).var(ddof=1) if len(values) > 1 else 0.0)
+    even, odd = (1.0 - (by_lag[0] * n / (n - 1.0) - by_lag[2:])[first::2] / total for first in (0, 1))
+    return bool((np.abs(even) < 1e-9).any() or (np.abs(even[: len(odd)] + odd) < 1e-9).any())
+
+
 @given(
     n_chains=st.integers(1, 5),
     n_draws=st.integers(4, 300),
@@ -36,7 +45,16 @@ def test_the_figures_are_those_of_arviz(n_chains, n_draws, walk, apart, kind, se
         }
         if n_chains > 1:
             wanted["rhat"] = array_stats.rhat(values, method="rank", **axes)
+    halves = chain_statistics._split(values)
+    seen = {
+        "ess_bulk": [chain_statistics._normal_scores(halves)],
+        "ess_tail": [chain_statistics._split(values <= np.quantile(values, at)) for at in (0.05, 0.95)],
+        "mcse_mean": [halves],
+        "rhat": [],
+    }
     for name, value in wanted.items():
+        if any(np.ptp(one) > 0 and is_on_the_edge(one) for one in seen[name]):
+            continue
         assert getattr(chain_statistics, name)(values) == pytest.approx(float(value), rel=1e-9, nan_ok=True), name
 
 
