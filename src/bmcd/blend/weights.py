@@ -39,8 +39,8 @@ PIECE = 128
 # they gain with the length of the session, of what they gain where the session is empty (only popularity counts
 # there, and it counts for much more), and of the outside option.
 PRIOR_SD, PRIOR_SD_OF_LENGTH, PRIOR_SD_OF_EMPTY, PRIOR_SD_OUTSIDE = 0.3, 0.1, 0.7, 1.0
-# From this horizon on, weights do not depend on the length: long sessions with so many clicks to come are rare, and
-# more predictable than those of the same length that end sooner.
+# From this horizon on, weights do not depend on the length: long sessions that still have ten clicks to come are
+# rare, and more predictable than those of the same length that end sooner.
 LONG_HORIZON, NO_LENGTH_SD = 10, 1e-3
 MOST_STEPS = 30
 # Newton stops when a step is expected to lower the loss, in all, by less than this (nats).

@@ -55,7 +55,7 @@ def demo(
 
     The data come with the package. Each later visit is stopped at a random moment; the table shows how often the
     recommendations hit the next clicks, beside the predicted share and four baselines. The last step is a report in
-    one HTML file, if the extra [report] is installed. The first run takes about a minute, since code is compiled.
+    one HTML file, if the extra "report" is installed. The first run takes about a minute, since code is compiled.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -457,7 +457,7 @@ def make_context(
     # A default baseline that is also part of a blend would be the same method with worse settings.
     left_out = {type(part) for part in made_of.values()}
     usual, missing = default_baselines(clicks)
-    usual = {key: rival for key, rival in usual.items() if type(rival) not in left_out}
+    usual = {name: baseline for name, baseline in usual.items() if type(baseline) not in left_out}
     others, not_run = (usual, missing) if rivals is None else (dict(rivals), {})
     parts = {part: f"{part} alone" if part in (name, *others) else part for part in made_of}
     if name in others:

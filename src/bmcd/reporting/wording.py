@@ -355,7 +355,7 @@ def headlines(context: Context, for_k: ContextForK) -> list[Headline]:
     return [
         *([_predicted(context, for_k), _hits(context, for_k)] if tested else [_untested()]),
         _shown(context, for_k),
-        _over_time(context.model) if isinstance(context.model, Blend) else _settled(context),
+        _over_time(context.model) if isinstance(context.model, Blend) else _converged(context),
     ]
 
 
@@ -415,7 +415,7 @@ def _over_time(model: Blend) -> Headline:
     return Headline(label, "not stable", "bad", "See below what to do.")
 
 
-def _settled(context: Context) -> Headline:
+def _converged(context: Context) -> Headline:
     state = context.model.verdict_.state
     if state == "converged":
         return Headline("Converged", "yes", "good", "More runs would change little.")

@@ -162,7 +162,7 @@ def ship_model(session: Any, model: Model) -> str:
 
 
 def is_connect(session: Any) -> bool:
-    """Whether a session is one of Spark Connect, which has no context of its own and takes files as artifacts."""
+    """Whether a session is one of Spark Connect, which has no Spark context and takes files as artifacts."""
     return type(session).__module__.startswith("pyspark.sql.connect")
 
 
