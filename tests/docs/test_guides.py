@@ -66,3 +66,18 @@ def test_the_price_of_diversity_is_what_was_measured():
     assert {line.strip("| ") for line in quoted} <= set(lines)
     assert f"({measured['users']} users" in text
     assert f"k = {measured['k']};" in text
+
+
+def test_what_freshness_is_worth_is_what_was_measured():
+    """The table of docs/production.md has the totals that benchmarks/freshness.py wrote."""
+    measured = json.loads((DOCS.parent / "benchmarks" / "freshness.json").read_text())
+    text = (DOCS / "production.md").read_text()
+    quoted = text[text.index("| a new model every |") :].split("\n\n")[0].splitlines()[2:]
+    assert len(quoted) == len(measured)
+    for line, row in zip(quoted, measured.values(), strict=True):
+        moments, observed, predicted, outside = (cell.strip() for cell in line.split("|")[3:-1])
+        low, high = (f"{100 * row[name]:.1f}" for name in ("low", "high"))
+        assert moments == f"{row['moments']:,}"
+        assert observed == f"{100 * row['observed']:.1f} % ({low} to {high})"
+        assert predicted == f"{100 * row['predicted']:.1f} %"
+        assert outside == f"{100 * row['outside']:.1f} % ({100 * row['outside_expected']:.1f} %)"
