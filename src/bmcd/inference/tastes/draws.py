@@ -8,7 +8,7 @@ next items are asked for.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -49,6 +49,7 @@ class TasteDraws(ChainDraws):
     n_visits: NDArray[np.int64]  # [chain, draw]
     swaps_accepted: NDArray[np.float64]  # [chain, draw]
     a_accepted: NDArray[np.float64]  # [chain, draw]
+    _called: ClassVar[str] = "tastes"
 
     @property
     def n_tastes(self) -> int:
@@ -79,12 +80,6 @@ class TasteDraws(ChainDraws):
         for c, alpha in enumerate(self.alpha[chain, draw].tolist()):
             q[:, c] = np.exp(laws.log_law_at(alpha))[rho[c] - 1]
         return q
-
-    def __repr__(self) -> str:
-        return (
-            f"TasteDraws({self.n_chains} chains x {self.n_draws} draws, {self.n_tastes} tastes, "
-            f"{self.problem.n_items} items)"
-        )
 
 
 def check_taste_state(state: TasteState, problem: FitSpec) -> None:
