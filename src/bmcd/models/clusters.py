@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, NamedTuple, overload
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -146,30 +146,22 @@ class ClusterSummary:
         return "\n".join(lines)
 
 
-class ClusterSummaries(Sequence[ClusterSummary]):
+class ClusterSummaries(tuple[ClusterSummary, ...]):
     """All clusters, the largest first. `print` it, or take `to_frame()`."""
 
-    def __init__(self, clusters: Sequence[ClusterSummary], library: Library = "pandas") -> None:
-        self._clusters, self._library = tuple(clusters), library
+    library: Library
 
-    @overload
-    def __getitem__(self, index: int) -> ClusterSummary: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[ClusterSummary]: ...
-    def __getitem__(self, index: int | slice) -> ClusterSummary | Sequence[ClusterSummary]:
-        return self._clusters[index]
-
-    def __len__(self) -> int:
-        return len(self._clusters)
-
-    def __iter__(self) -> Iterator[ClusterSummary]:
-        return iter(self._clusters)
+    def __new__(cls, clusters: Iterable[ClusterSummary], library: Library = "pandas") -> Self:
+        """Return the summaries; frames are made with this library."""
+        found = super().__new__(cls, clusters)
+        found.library = library
+        return found
 
     def __repr__(self) -> str:
-        return "\n\n".join(map(str, self._clusters))
+        return "\n\n".join(map(str, self))
 
     def _repr_html_(self) -> str:
-        kind = self._clusters[0].kind if self._clusters else "cluster"
+        kind = self[0].kind if self else "cluster"
         rows = [
             (
                 c.cluster,
@@ -179,14 +171,14 @@ class ClusterSummaries(Sequence[ClusterSummary]):
                 ", ".join(short_title(i.title) for i in c.top),
                 ", ".join(short_title(i.title) for i in c.apart),
             )
-            for c in self._clusters
+            for c in self
         ]
         return table((kind, "users", "alpha", "chains agree", "best items, best first", "set apart by"), rows)
 
     def named(self, names: Mapping[int, str]) -> ClusterSummaries:
         """Return the same with these names, by cluster number."""
-        named = [replace(c, name=names.get(c.cluster) or None) for c in self._clusters]
-        return ClusterSummaries(named, self._library)
+        named = [replace(c, name=names.get(c.cluster) or None) for c in self]
+        return ClusterSummaries(named, self.library)
 
     def to_frame(self) -> Any:
         """Return a frame with a row for each cluster and each of its items, in `top` and then in `apart`.
@@ -209,11 +201,11 @@ class ClusterSummaries(Sequence[ClusterSummary]):
                 "rank_elsewhere": i.elsewhere,
                 "sets_apart": i in c.apart,
             }
-            for c in self._clusters
+            for c in self
             for i in dict.fromkeys((*c.top, *c.apart))
         ]
         data = {name: [row[name] for row in rows] for name in rows[0]}
-        return nw.from_dict(data, backend=self._library).to_native()
+        return nw.from_dict(data, backend=self.library).to_native()
 
 
 def _with_ends(name: str, value: float, ends: tuple[float, float]) -> dict[str, float]:
