@@ -240,10 +240,9 @@ def test_progress_only_where_it_is_wanted(clicks, capsys):
     choose_n_clusters(clicks, [1, 2], **TINY | {"progress": True})
     out, shown = capsys.readouterr()
     assert out == ""
-    assert "0/2 candidates" in shown
-    assert "1/2 candidates" in shown
-    assert "left" in shown
-    assert "2 candidates" in shown
+    assert "candidates" in shown
+    assert "0/2" in shown
+    assert "2/2" in shown
 
 
 def test_progress_at_a_terminal(clicks, monkeypatch):
@@ -254,9 +253,8 @@ def test_progress_at_a_terminal(clicks, monkeypatch):
     monkeypatch.setattr(sys, "stderr", Terminal())
     choose_n_clusters(clicks, [1, 2], **TINY | {"progress": None})
     shown = sys.stderr.getvalue()
-    assert "1 cluster " in shown
-    assert "2 clusters " in shown
-    assert "scored" in shown
+    assert "candidates" in shown
+    assert "2/2" in shown
 
 
 @pytest.mark.parametrize(

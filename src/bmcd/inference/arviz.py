@@ -153,13 +153,8 @@ def _matched_tastes(draws: TasteDraws, order: NDArray[np.int64]) -> list[NDArray
     only one chain has are matched with the remaining ones, so that single tastes agree only where the agreement in
     `clusters_` is high.
     """
-    last, matched = draws.n_draws - 1, []
-    best = draws.first_items(draws.best_chain, last)[:, order]
-    for chain in range(draws.n_chains):
-        own = draws.first_items(chain, last)
-        cosine = (best / np.linalg.norm(best, axis=0)).T @ (own / np.linalg.norm(own, axis=0))
-        found = order if chain == draws.best_chain else linear_sum_assignment(-cosine)[1]
-        matched.append(np.asarray(found, np.int64))
+    matched = [np.asarray(linear_sum_assignment(-cosine[order])[1], np.int64) for cosine in draws.cosines()]
+    matched[draws.best_chain] = order
     return matched
 
 

@@ -246,12 +246,6 @@ USERS, K = 200, 10
 MAX_MCSE = 0.02
 # A gain in the mean log probability of a click that is worth more sweeps, if it is also three standard errors.
 MIN_GAIN = 0.01
-WORDS = {
-    "converged": "Converged",
-    "not converged": "Not converged",
-    "too short": "Too short",
-    "stopped": "Stopped early",
-}
 
 
 def taste_verdict(draws: TasteDraws, predictor: PreparedTasteDraws, clicks: Clicks) -> Verdict:
@@ -296,7 +290,8 @@ def taste_verdict(draws: TasteDraws, predictor: PreparedTasteDraws, clicks: Clic
         advice.append("Run several chains: every chain finds different tastes, and their average is used.")
     if draws.stopped != "finished" and state != "converged":
         state = "stopped"
-    text = f"{WORDS[state]}: {'; '.join(facts)}."
+    said = "Stopped early" if state == "stopped" else state.capitalize()
+    text = f"{said}: {'; '.join(facts)}."
     if draws.note:
         text += f" The run was {draws.note}"
     return Verdict(state, text, tuple(advice))
@@ -386,13 +381,6 @@ class TastePredictor(Predictor):
 
         Nearness is the cosine between the probabilities of their items.
         """
-        draws, best, last = self.draws, self.draws.best_chain, self.draws.n_draws - 1
-
-        def unit(chain: int) -> Floats:
-            q = draws.first_items(chain, last)
-            return np.asarray(q / np.linalg.norm(q, axis=0))
-
-        others = [unit(chain) for chain in range(draws.n_chains) if chain != best]
-        if not others:
-            return np.ones(draws.n_tastes)
-        return np.asarray(np.mean([(unit(best).T @ other).max(axis=1) for other in others], axis=0))
+        draws = self.draws
+        nearest = [cosine.max(axis=1) for c, cosine in enumerate(draws.cosines()) if c != draws.best_chain]
+        return np.asarray(np.mean(nearest, axis=0)) if nearest else np.ones(draws.n_tastes)

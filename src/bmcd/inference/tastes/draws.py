@@ -81,6 +81,15 @@ class TasteDraws(ChainDraws):
             q[:, c] = np.exp(laws.log_law_at(alpha))[rho[c] - 1]
         return q
 
+    def cosines(self) -> list[NDArray[np.float64]]:
+        """Return, by chain, the cosine between the item probabilities of tastes of the best chain and of that one.
+
+        Each is [taste of the best chain, taste of the chain], at the last draw.
+        """
+        laws = [self.first_items(chain, self.n_draws - 1) for chain in range(self.n_chains)]
+        unit = [law / np.linalg.norm(law, axis=0) for law in laws]
+        return [unit[self.best_chain].T @ own for own in unit]
+
 
 def check_taste_state(state: TasteState, problem: FitSpec) -> None:
     """Raise ValueError unless every number and index of a state is one that compiled code can take."""

@@ -112,7 +112,7 @@ class TasteSampler:
     >>> sampler = TasteSampler(make_taste_data([[1, 1, 0], [0, 1, 1]]), 2, TastePriors(), seed=1)
     >>> state = sampler.start(chain=0)
     >>> info = sampler.sweep(state, chain=0, sweep=0, warmup=True)
-    >>> info.n_visits >= 4, sampler.first_items(state).sum(axis=0).round(9).tolist()
+    >>> info.n_visits >= 4, first_items_of(state, sampler.laws).sum(axis=0).round(9).tolist()
     (True, [1.0, 1.0])
     """
 
@@ -171,10 +171,6 @@ class TasteSampler:
         )  # fmt: skip
         rho = np.argsort(state.item_at, axis=1) + 1
         return TasteInfo(log_joint, n_visits, visits, per_taste, rho, self.laws.alphas[state.scale_index], *shares)
-
-    def first_items(self, state: TasteState) -> NDArray[np.float64]:
-        """q[item, taste]: the probability that a visit to the taste clicks the item."""
-        return first_items_of(state, self.laws)
 
 
 def first_items_of(state: TasteState, laws: RankLaws) -> NDArray[np.float64]:
