@@ -364,6 +364,8 @@ def place_cost(code, a, b):
 @numba.njit(cache=True, nogil=True)
 def cost_of_swap(code, a, b, x, y):
     """Return the change of an additive distance when items at a and b, in the other ranking at x and y, trade."""
+    if code == SPEARMAN:
+        return 2 * (b - a) * (y - x)
     return place_cost(code, b, x) + place_cost(code, a, y) - place_cost(code, a, x) - place_cost(code, b, y)
 
 
@@ -387,11 +389,12 @@ def distance_from_scratch(code, orders, j, others, k, scale, scratch):
 
 
 @numba.njit(cache=True, nogil=True)
-def change_by_swap(code, orders, j, others, k, a, b, scale, distance, scratch):
-    """Return the change when the items at positions ``a`` and ``b`` trade places; ``distance`` is that before."""
+def change_by_swap(code, orders, j, others, k, a, b, distance, scratch):
+    """Return the change when the items at positions ``a`` and ``b`` trade places; ``distance`` is that before.
+
+    Additive distances change by `cost_of_swap`; this is for the others.
+    """
     x, y = others[k, orders[j, a]] - 1, others[k, orders[j, b]] - 1
-    if is_additive(code):
-        return cost_of_swap(code, scale[a], scale[b], scale[x], scale[y])
     if code == KENDALL:
         # An item between the two in both rankings changes sides twice over.
         between = 0

@@ -28,6 +28,7 @@ from bmcd.mallows.distances import (
     check_distance,
     cost_of_swap,
     distance_from_scratch,
+    is_additive,
     longest_increasing,
     make_scratch,
 )
@@ -130,7 +131,7 @@ def metropolis(sigma, totals, theta, beta, code, g, gaps, proposals, scratch, rn
             else:
                 totals[0] += change
         return
-    anywhere = code in (CAYLEY, HAMMING)
+    anywhere, additive = code in (CAYLEY, HAMMING), is_additive(code)
     orders, identity = sigma.reshape(1, n), np.arange(1, n + 1).reshape(1, n)
     d, footrule = totals[0], totals[1]
     for _ in range(proposals):
@@ -152,10 +153,12 @@ def metropolis(sigma, totals, theta, beta, code, g, gaps, proposals, scratch, rn
             b = a + gaps[k]
             if b >= n:
                 continue
-        change = 1.0 * change_by_swap(code, orders, 0, identity, 0, a, b, g, d, scratch)
-        change_footrule = 0.0
-        if beta > 0:
-            change_footrule = cost_of_swap(FOOTRULE, g[a], g[b], g[sigma[a]], g[sigma[b]])
+        places = g[a], g[b], g[sigma[a]], g[sigma[b]]
+        if additive:
+            change = 1.0 * cost_of_swap(code, *places)
+        else:
+            change = 1.0 * change_by_swap(code, orders, 0, identity, 0, a, b, d, scratch)
+        change_footrule = cost_of_swap(FOOTRULE, *places) if beta > 0 else 0.0
         energy = theta * change + beta * change_footrule
         if energy <= 0 or u < np.exp(-energy):
             sigma[a], sigma[b] = sigma[b], sigma[a]

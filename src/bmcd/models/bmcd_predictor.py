@@ -30,7 +30,7 @@ from bmcd.inference.diagnostics import Verdict, verdict
 from bmcd.inference.draws import ClusterMatching, Draws, MaxDraws, draws_per_chain, match_clusters
 from bmcd.inference.mixture import Data, make_data
 from bmcd.mallows.latent.scan import shared_tables
-from bmcd.models.clusters import INTERVAL, ClusterSummaries, summarise_clusters
+from bmcd.models.clusters import INTERVAL, ClusterSummaries, summarise
 from bmcd.models.predictor import SHOWN, ExplainedProbability, Options, Predictions, Predictor, in_brackets
 from bmcd.utils import Floats, thread_count
 
@@ -307,7 +307,21 @@ class BMCDPredictor(Predictor):
 
     def summaries(self) -> ClusterSummaries:
         """Return a summary of each cluster, without names."""
-        return self.once("clusters", lambda: summarise_clusters(self.draws, self.names(), self.clicks))
+        return self.once("clusters", self._summaries)
+
+    def _summaries(self) -> ClusterSummaries:
+        draws, sort = self.draws, self.names().sort
+        # Where a chain sees a sample of the users, they stand for all.
+        scale_up = draws.problem.n_users / draws.problem.n_users_of_chain
+        return summarise(
+            self.clicks,
+            "cluster",
+            alpha=sort(draws.alpha),
+            rho=sort(draws.rho),
+            sizes=sort(draws.label_counts.astype(np.float64)) * scale_up,
+            share=sort(draws.tau).mean(axis=(0, 1)),
+            agreement=self.names().agreement,
+        )
 
     def predictor(self, max_draws: MaxDraws) -> PreparedDraws:
         """Return the prepared draws."""

@@ -526,6 +526,11 @@ class TasteChoice:
         return tag("div", tag("p", self.reason), table)
 
 
+def ends_of_tastes(n_items: int) -> tuple[int, int]:
+    """Return the smallest and the largest number of tastes that is tried."""
+    return FEWEST_TASTES, max(FEWEST_TASTES, min(MOST_TASTES, n_items))
+
+
 def choose_tastes(
     clicks: Clicks, run: Run | None = None, *, priors: TastePriors | None = None, **model: Any
 ) -> TasteChoice:
@@ -540,7 +545,7 @@ def choose_tastes(
     check_priors(priors, TastePriors)
     kept, pairs = hold_out_clicks(clicks, run.seed)
     tried: dict[tuple[int, float], Scores] = {}
-    most = max(FEWEST_TASTES, min(MOST_TASTES, clicks.n_items))
+    _, most = ends = ends_of_tastes(clicks.n_items)
     first = min(FIRST_TASTES, most)
     half = max(first // 2, min(FEWEST_TASTES, first))
     with counting(run.progress, "candidates", 6) as show:
@@ -572,7 +577,7 @@ def choose_tastes(
             best = number
         while n_tastes > best and _is_ahead(score(best, concentration), score(n_tastes, concentration), pairs):
             n_tastes //= 2
-    return _choice(tried, (n_tastes, concentration), pairs, priors, (FEWEST_TASTES, most))
+    return _choice(tried, (n_tastes, concentration), pairs, priors, ends)
 
 
 def _is_ahead(one: Scores, other: Scores, pairs: NDArray[np.int64]) -> bool:

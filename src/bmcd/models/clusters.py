@@ -6,14 +6,13 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, NamedTuple, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bmcd.clicks.log import Clicks, Library
 from bmcd.errors import InputError
-from bmcd.inference.draws import ClusterMatching, Draws
 from bmcd.markup import short_title, table
 from bmcd.utils import shown
 
@@ -212,36 +211,20 @@ def _with_ends(name: str, value: float, ends: tuple[float, float]) -> dict[str, 
     return {name: value, f"{name}_low": ends[0], f"{name}_high": ends[1]}
 
 
-class Groups(NamedTuple):
-    """What summaries are made of: arrays [chain, draw, cluster, ...], clusters in the order of their numbers."""
+def summarise(
+    clicks: Clicks,
+    kind: Literal["cluster", "taste"],
+    *,
+    alpha: NDArray[np.float64],
+    rho: NDArray[Any],
+    sizes: NDArray[np.float64],
+    share: NDArray[np.float64],
+    agreement: NDArray[np.float64],
+) -> ClusterSummaries:
+    """Return a summary of each group from arrays [chain, draw, group, ...], groups in the order of their numbers.
 
-    kind: Literal["cluster", "taste"]
-    alpha: NDArray[np.float64]
-    rho: NDArray[Any]
-    sizes: NDArray[np.float64]
-    """Users."""
-    share: NDArray[np.float64]  # [cluster]
-    agreement: NDArray[np.float64]  # [cluster]
-
-
-def summarise_clusters(draws: Draws, names: ClusterMatching, clicks: Clicks) -> ClusterSummaries:
-    """Return a summary of each cluster in the draws; ``clicks`` has the ids and titles of the items."""
-    # Where a chain sees a sample of the users, they stand for all.
-    scale_up = draws.problem.n_users / draws.problem.n_users_of_chain
-    groups = Groups(
-        "cluster",
-        names.sort(draws.alpha),
-        names.sort(draws.rho),
-        names.sort(draws.label_counts.astype(np.float64)) * scale_up,
-        names.sort(draws.tau).mean(axis=(0, 1)),
-        names.agreement,
-    )
-    return summarise_groups(groups, clicks)
-
-
-def summarise_groups(groups: Groups, clicks: Clicks) -> ClusterSummaries:
-    """Return a summary of each group; ``clicks`` has the ids and titles of the items."""
-    alpha, rho, sizes, share = groups.alpha, groups.rho, groups.sizes, groups.share
+    ``sizes`` are numbers of users; ``share`` and ``agreement`` are by group; ``clicks`` has the items.
+    """
     rank = rho.mean(axis=(0, 1))
     low, high = np.percentile(rho, INTERVAL, axis=(0, 1))
     titles = [str(title) for title in (clicks.items if clicks.titles is None else clicks.titles).tolist()]
@@ -267,8 +250,8 @@ def summarise_groups(groups: Groups, clicks: Clicks) -> ClusterSummaries:
                 alpha_interval=_interval(alpha[:, :, c]),
                 top=tuple(items[i] for i in np.argsort(rank[c], kind="stable")[:TOP]),
                 apart=tuple(items[i] for i in apart),
-                agreement=float(groups.agreement[c]),
-                kind=groups.kind,
+                agreement=float(agreement[c]),
+                kind=kind,
             )
         )
     suggested = suggest_names([[item.title for item in c.apart or c.top] for c in summaries], titles)

@@ -31,7 +31,7 @@ from bmcd.inference.diagnostics import MIN_DRAWS, State, Verdict
 from bmcd.inference.draws import MaxDraws, draws_per_chain
 from bmcd.inference.tastes.draws import TasteDraws
 from bmcd.mallows.latent.scan import REORDER
-from bmcd.models.clusters import ClusterSummaries, Groups, summarise_groups
+from bmcd.models.clusters import ClusterSummaries, summarise
 from bmcd.models.predictor import SHOWN, ExplainedProbability, Options, Predictions, Predictor, in_brackets
 from bmcd.utils import Floats, thread_count
 
@@ -366,15 +366,15 @@ class TastePredictor(Predictor):
         users = np.zeros(draws.n_tastes)
         if self.clicks.n_users:
             users = self.predictor("auto").memberships(self.clicks.matrix).sum(axis=0)[order]
-        groups = Groups(
+        return summarise(
+            self.clicks,
             "taste",
-            draws.alpha[best][None, :, order],
-            draws.rho[best][None][:, :, order],
-            np.broadcast_to(users, (1, draws.n_draws, draws.n_tastes)),
-            visits.sum(axis=0) / max(visits.sum(), 1.0),
-            self._agreement()[order],
+            alpha=draws.alpha[best][None, :, order],
+            rho=draws.rho[best][None][:, :, order],
+            sizes=np.broadcast_to(users, (1, draws.n_draws, draws.n_tastes)),
+            share=visits.sum(axis=0) / max(visits.sum(), 1.0),
+            agreement=self._agreement()[order],
         )
-        return summarise_groups(groups, self.clicks)
 
     def _agreement(self) -> Floats:
         """Return how near the nearest taste of another chain is to each taste of the best chain, on average.

@@ -14,7 +14,7 @@ from bmcd.inference.arviz import taste_tree
 from bmcd.inference.run import Run
 from bmcd.inference.tastes.draws import TasteDraws, diagnostics_table, read_priors, sample_tastes
 from bmcd.inference.tastes.priors import TastePriors
-from bmcd.models.choose import FEWEST_TASTES, MOST_TASTES, choose_tastes
+from bmcd.models.choose import choose_tastes, ends_of_tastes
 from bmcd.models.estimator import clone
 from bmcd.models.persistence import Packed
 from bmcd.models.shared_fit import Fit, SampledModel, draws_and_sample, earlier_fit, some_users, warn_about_fit
@@ -152,15 +152,9 @@ class Tastes(SampledModel):
 
         drawn, sample = draws_and_sample(clicks, max_users, run, TastePredictor, draw)
         self._learn(Fit(clicks, drawn, choice, sample, {}))
-        at_the_edge = choice is not None and choice.n_tastes in (
-            FEWEST_TASTES,
-            max(FEWEST_TASTES, min(MOST_TASTES, clicks.n_items)),
-        )
-        warn_about_fit(
-            self.verdict_,
-            drawn,
-            f"n_tastes='auto' ended at the edge of what it tries, {n_tastes}." if at_the_edge else "",
-        )
+        at_the_edge = choice is not None and n_tastes in ends_of_tastes(clicks.n_items)
+        edge = f"n_tastes='auto' ended at the edge of what it tries, {n_tastes}." if at_the_edge else ""
+        warn_about_fit(self.verdict_, drawn, edge)
         return self
 
     def _learn(self, fit: Fit) -> None:

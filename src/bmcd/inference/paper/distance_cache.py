@@ -36,9 +36,7 @@ from bmcd.mallows.distances import (
     KENDALL,
     distance_from_scratch,
     distance_of_permutation,
-    is_additive,
     make_scratch,
-    place_cost,
 )
 
 
@@ -55,18 +53,15 @@ def list_leap(orders, j, origin, target, scale, moved):
 
 
 @numba.njit(cache=True, nogil=True)
-def change_by_leap(code, orders, j, others, k, origin, target, scale, distance, scratch):
-    """Return the change when the item at ``origin`` leaps to ``target`` and those in between shift by one."""
+def change_by_leap(code, orders, j, others, k, origin, target, distance, scratch):
+    """Return the change when the item at ``origin`` leaps to ``target`` and those in between shift by one.
+
+    Additive distances change by the costs of the items in `list_leap`; this is for the others.
+    """
     step = 1 if target > origin else -1
     first = others[k, orders[j, origin]] - 1
-    change = 0
-    if is_additive(code):
-        change += place_cost(code, scale[target], scale[first]) - place_cost(code, scale[origin], scale[first])
-        for t in range(origin, target, step):
-            x = scale[others[k, orders[j, t + step]] - 1]
-            change += place_cost(code, scale[t], x) - place_cost(code, scale[t + step], x)
-        return change
     if code == KENDALL:
+        change = 0
         # The item that leaps changes sides with each of those it passes, and with no other.
         for t in range(origin, target, step):
             x = others[k, orders[j, t + step]] - 1

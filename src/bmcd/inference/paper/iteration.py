@@ -138,7 +138,7 @@ def _accept_swaps(state, cache, model, places, slope, numbers, swaps, n_proposed
             x, y = places[label, swaps[m, 3]], places[label, swaps[m, 4]]
             change = cost_of_swap(code, scale[a], scale[b], x, y)
         else:
-            change = change_by_swap(code, orders, j, rho, label, a, b, scale, distances[j, label], scratch)
+            change = change_by_swap(code, orders, j, rho, label, a, b, distances[j, label], scratch)
             swaps[m, 5] = change
         accepted[n_accepted] = m
         n_accepted += numbers[m] < math.exp(min(-slope[label] * change, 0.0))
@@ -159,7 +159,7 @@ def _do_swaps(state, cache, model, places, swaps, accepted, scratch):
             elif c == labels[j]:
                 distances[j, c] += swaps[m, 5]
             else:
-                distances[j, c] += change_by_swap(code, orders, j, rho, c, a, b, scale, distances[j, c], scratch)
+                distances[j, c] += change_by_swap(code, orders, j, rho, c, a, b, distances[j, c], scratch)
         moves.swap(orders, ranks, j, a, b)
 
 
@@ -198,7 +198,7 @@ def move_users_by_leap(state, cache, model, tally, stream, scratch, chain, sweep
                             changes[c] += place_cost(code, scratch[2, m], x) - place_cost(code, scratch[1, m], x)
                 else:
                     d = distances[j, label]
-                    changes[label] = change_by_leap(code, orders, j, rho, label, a, b, scale, d, scratch)
+                    changes[label] = change_by_leap(code, orders, j, rho, label, a, b, d, scratch)
                 log_ratio = moves.leap_log_ratio(a, b, low, high, leap) - slope[label] * changes[label]
                 n_proposed += 1
                 if uniform(stream) < math.exp(min(log_ratio, 0.0)):
@@ -206,7 +206,7 @@ def move_users_by_leap(state, cache, model, tally, stream, scratch, chain, sweep
                     for c in range(n_clusters):
                         d = distances[j, c]
                         if not additive and c != label:
-                            changes[c] = change_by_leap(code, orders, j, rho, c, a, b, scale, d, scratch)
+                            changes[c] = change_by_leap(code, orders, j, rho, c, a, b, d, scratch)
                         distances[j, c] = d + changes[c]
                     moves.leap_and_shift(orders, ranks, j, a, b)
     tally.ranks[0] += n_proposed
@@ -277,7 +277,7 @@ def _leap_over_users(cache, model, users, c, origin, target, keep, scratch):
                 distances[j, c] += change
     else:
         for j in users:
-            change = change_by_leap(code, orders, c, ranks, j, origin, target, scale, distances[j, c], scratch)
+            change = change_by_leap(code, orders, c, ranks, j, origin, target, distances[j, c], scratch)
             total += change
             if keep:
                 distances[j, c] += change
