@@ -19,7 +19,7 @@ import bmcd
 from bmcd.mallows.footrule_scan import sample_scan
 from bmcd.mallows.latent.scan import cluster_tables, shared_tables
 from bmcd.mallows.latent.users import ClickedItems, log_likelihoods, redraw, top_probabilities
-from bmcd.mallows.rank_scale import scale_gaps, scale_values
+from bmcd.mallows.rank_scale import scale_values
 from bmcd.rng import stream_key
 
 USERS = 1024
@@ -40,7 +40,7 @@ def users(n: int, alpha: float, typical: bool, mean_clicks: float) -> ClickedIte
     """Return clicks of users drawn from the model itself (typical), or at random, as of another cluster."""
     rng = np.random.default_rng(0)
     n_clicked = np.clip(rng.poisson(mean_clicks, USERS), 1, n)
-    ranks = sample_scan(scale_gaps(n), alpha / n if typical else 0.0, USERS, rng)
+    ranks = sample_scan(np.diff(scale_values(n)), alpha / n if typical else 0.0, USERS, rng)
     clicked = [np.flatnonzero(row <= c) for row, c in zip(ranks, n_clicked, strict=True)]
     return ClickedItems(np.concatenate([[0], np.cumsum([c.size for c in clicked])]), np.concatenate(clicked))
 
@@ -48,7 +48,7 @@ def users(n: int, alpha: float, typical: bool, mean_clicks: float) -> ClickedIte
 def per_user(n: int, alpha: float, typical: bool, scale: str = "linear", mean_clicks: float = 9) -> list[float]:
     """Return microseconds per user and cluster: log-likelihood, top-10 probabilities, draw of a ranking."""
     clicks = users(n, alpha, typical, mean_clicks)
-    shared, rho = shared_tables(scale_gaps(n, scale)), np.arange(1, n + 1)
+    shared, rho = shared_tables(np.diff(scale_values(n, scale))), np.arange(1, n + 1)
     cluster = cluster_tables(shared, alpha)
     likelihood, top, draws = np.empty(USERS), np.empty((USERS, n)), np.empty((USERS, n), np.int64)
     everyone, key = np.arange(USERS), stream_key(0)

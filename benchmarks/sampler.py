@@ -71,11 +71,11 @@ def paper() -> None:
     for distance in ("footrule", "hamming", "kendall", "spearman"):
         sampler = PaperSampler(make_data(clicks.matrix), 3, Priors(), distance=distance)
         state = initial_state(clicks, 3, "popularity")
-        sampler.run(state, 0, 0, 50, True)
+        sampler.stretch(state, 0, 0, 50, True)
         rates = []
         for part in range(5):
             began = time.process_time()
-            sampler.run(state, 0, 50 + 1000 * part, 1000, False)
+            sampler.stretch(state, 0, 50 + 1000 * part, 1000, False)
             rates.append(1000 / (time.process_time() - began))
         print(f"  {distance:<9} {max(rates):7.0f} (median {np.median(rates):.0f})")
 

@@ -6,14 +6,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.reference.tastes import race_integral
 
-from bmcd.inference.arrivals import race_corrected, race_integral, race_time
-
-
-def integral(rates, k):
-    out = np.empty(rates.size)
-    race_integral(rates, k, out)
-    return out
+from bmcd.inference.arrivals import race_corrected, race_stays
 
 
 def by_enumeration(rates, k):
@@ -34,7 +29,7 @@ some_rates = st.lists(st.floats(1e-3, 1e2), min_size=2, max_size=6).map(np.array
 @given(some_rates, st.integers(1, 4))
 def test_the_integral_is_the_sum_over_all_orders(rates, k):
     k = min(k, rates.size - 1)
-    np.testing.assert_allclose(integral(rates, k), by_enumeration(rates, k), atol=1e-9)
+    np.testing.assert_allclose(race_integral(rates, k), by_enumeration(rates, k), atol=1e-9)
 
 
 @pytest.mark.chance(1e-4)
@@ -44,7 +39,7 @@ def test_the_integral_agrees_with_simulated_races(rotating_seed, times):
     arrival = rng.exponential(size=(n_races, rates.size)) / rates
     among = np.argpartition(arrival, k, axis=1)[:, :k]
     frequency = np.bincount(among.ravel(), minlength=rates.size) / n_races
-    p = integral(rates, k)
+    p = race_integral(rates, k)
     # 60 comparisons at 5 standard errors: a false alarm in 30,000 runs. Half a count is allowed for rare items.
     error = np.sqrt(p * (1 - p) / n_races) + 0.5 / n_races
     assert (np.abs(frequency - p) < 5 * error).all()
@@ -63,14 +58,15 @@ def test_the_stated_errors_hold(rotating_seed):
     """Of 60 random races the largest error stays below twice what the module states for 2,000."""
     corrected, uncorrected = [], []
     for rates, k in random_races(rotating_seed, 60):
-        exact = integral(rates, k)
+        exact = race_integral(rates, k)
         assert exact.sum() == pytest.approx(k, abs=1e-7)
         out = np.empty(rates.size)
         race_corrected(rates, k, float(k), out)
         assert out.sum() == pytest.approx(k, rel=1e-6)
         assert ((out >= -1e-9) & (out <= 1 + 1e-9)).all()
         corrected.append(np.abs(out - exact).max())
-        uncorrected.append(np.abs(-np.expm1(-rates * race_time(rates, k, float(k))) - exact).max())
+        t = race_stays(rates, k, float(k), out)
+        uncorrected.append(np.abs(-np.expm1(-rates * t) - exact).max())
     assert max(uncorrected) < 2 * 0.070
     assert max(corrected) < 2 * 0.017
     assert np.median(corrected) < np.median(uncorrected) / 3
@@ -79,7 +75,7 @@ def test_the_stated_errors_hold(rotating_seed):
 @given(some_rates, st.integers(1, 5), st.floats(1e-3, 1e3))
 def test_the_time_does_not_depend_on_where_the_search_starts(rates, k, start):
     k = min(k, rates.size - 1)
-    t = race_time(rates, k, start)
+    t = race_stays(rates, k, start, np.empty(rates.size))
     assert -np.expm1(-rates * t).sum() == pytest.approx(k, rel=2e-7)
 
 

@@ -377,7 +377,7 @@ def test_a_checkpoint_of_another_run_is_refused(tmp_path, changes, named):
             "state/alpha_step of chain 1 must be there as <f8",
         ),
         ("0/draws/rho", lambda rho: rho[:1], "draws/rho of chain 0 is"),
-        ("0/pending", lambda pending: None, "what is kept of chain 0 differs: pending"),
+        ("0/pending/rho_accepted", lambda pending: None, "what is kept of chain 0 differs: pending/rho_accepted"),
         ("0/state/tau", lambda tau: None, "state/tau of chain 0 must be there"),
         ("7/extra", lambda extra: np.zeros(1), "'7'"),
         ("next_sweep", lambda done: [5, 5], "a sweep number for each of 3 chains"),

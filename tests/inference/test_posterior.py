@@ -105,5 +105,5 @@ def test_models_that_are_refused(clicks, change, message):
 
 @pytest.mark.parametrize(("rate", "concentration"), [(-1.0, 1.0), (1.0, 0.0), (float("nan"), 1.0), ("a", 1.0)])
 def test_wrong_priors_are_refused(rate, concentration):
-    with pytest.raises(ValueError, match="positive number"):
+    with pytest.raises(ValueError, match="must be a number above 0"):
         Priors(rate, concentration)

@@ -9,7 +9,7 @@ from scipy.special import logsumexp
 import bmcd
 from bmcd.inference.bmcd.next_items import replicated_counts
 from bmcd.mallows.latent.scan import shared_tables
-from bmcd.models.stored_draws import Fit
+from bmcd.models.shared_fit import Fit
 from bmcd.rng import stream_key
 
 pytest.importorskip("arviz_base")

@@ -13,7 +13,7 @@ from sklearn.exceptions import NotFittedError
 import bmcd
 from bmcd.errors import FitWarning
 from bmcd.mallows import log_likelihood, top_probabilities
-from bmcd.models.stored_draws import Fit
+from bmcd.models.shared_fit import Fit
 from bmcd.models.top_k import TIE, best_items
 from bmcd.testing import check_recommender, example_clicks
 

@@ -189,12 +189,12 @@ def test_other_scales_and_users_without_clicks(clicks):
     ("candidates", "error", "says"),
     [
         ([], ValueError, "candidates is empty"),
-        ([0, 2], ValueError, r"at least 1, but 0 is among \[0, 2\]"),
+        ([0, 2], ValueError, "each candidate must be a whole number, 1 or more, but it is 0"),
         ([2, -1], ValueError, "-1"),
         ([2, 3, 2], ValueError, "2 is there more than once"),
-        ([2, 3.0], TypeError, "3.0 is a float"),
-        ([2, "3"], TypeError, "'3' is a str"),
-        ([True], TypeError, "True is a bool"),
+        ([2, 3.0], ValueError, "it is 3.0"),
+        ([2, "3"], ValueError, "it is '3'"),
+        ([True], ValueError, "it is True"),
         (3, TypeError, "several numbers of clusters"),
         ([2, 241], ValueError, "candidate 241 .* training users: 240, as 60 of 300 are held out"),
     ],
@@ -240,10 +240,9 @@ def test_progress_only_where_it_is_wanted(clicks, capsys):
     choose_n_clusters(clicks, [1, 2], **TINY | {"progress": True})
     out, shown = capsys.readouterr()
     assert out == ""
-    assert "0/2 candidates" in shown
-    assert "1/2 candidates" in shown
-    assert "left" in shown
-    assert "2 candidates" in shown
+    assert "candidates" in shown
+    assert "0/2" in shown
+    assert "2/2" in shown
 
 
 def test_progress_at_a_terminal(clicks, monkeypatch):
@@ -254,9 +253,8 @@ def test_progress_at_a_terminal(clicks, monkeypatch):
     monkeypatch.setattr(sys, "stderr", Terminal())
     choose_n_clusters(clicks, [1, 2], **TINY | {"progress": None})
     shown = sys.stderr.getvalue()
-    assert "1 cluster " in shown
-    assert "2 clusters " in shown
-    assert "scored" in shown
+    assert "candidates" in shown
+    assert "2/2" in shown
 
 
 @pytest.mark.parametrize(

@@ -2,9 +2,10 @@
 
 import numpy as np
 import pytest
+from tests.reference.tastes import race_integral
 
 import bmcd
-from bmcd.inference.arrivals import ROUNDS, race_corrected, race_integral
+from bmcd.inference.arrivals import ROUNDS, race_corrected
 from bmcd.inference.run import Run
 from bmcd.inference.tastes.draws import sample_tastes
 from bmcd.models.taste_predictor import PreparedTasteDraws
@@ -53,12 +54,6 @@ def corrected(rates, k):
     return rates if k == 1 else out
 
 
-def integral(rates, k):
-    out = np.empty(rates.size)
-    race_integral(rates, k, out)
-    return out
-
-
 @pytest.mark.parametrize("k", [1, 4])
 def test_the_kernel_is_the_definition(draws, clicks, k):
     predictor = PreparedTasteDraws(draws, None)
@@ -79,7 +74,7 @@ def test_they_are_near_the_exact_race(draws, clicks, k, error):
     """
     ((_, predicted),) = PreparedTasteDraws(draws, None).blocks(clicks.matrix, k)
     for user in range(20):
-        exact = slow_probabilities(draws, clicks.matrix[[user]].indices, k, integral)
+        exact = slow_probabilities(draws, clicks.matrix[[user]].indices, k, race_integral)
         assert np.abs(predicted.probability[user] - exact).max() < error
 
 

@@ -209,7 +209,7 @@ def test_what_is_refused(clicks, options, fit, message):
 
 @pytest.mark.parametrize("bad", [{"a": -1.0}, {"b": 0.0}, {"scale_rate": float("nan")}])
 def test_priors_that_are_refused(bad):
-    with pytest.raises(InputError, match="positive number"):
+    with pytest.raises(InputError, match="must be a number above 0"):
         bmcd.TastePriors(**bad)
 
 

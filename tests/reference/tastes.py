@@ -16,10 +16,12 @@ import math
 from itertools import combinations, pairwise, permutations
 from typing import NamedTuple
 
+import numba
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from tests.reference.mallows import probabilities_enumerated
 
+from bmcd.inference.arrivals import race_stays
 from bmcd.inference.tastes.priors import GammaPrior, TastePriors
 from bmcd.inference.tastes.rank_laws import RankLaws
 from bmcd.mallows.rank_scale import scale_values
@@ -175,3 +177,57 @@ def _nodes(prior: float | GammaPrior | None, fixed: float, nodes: int) -> list[t
 
     points, weights = roots_genlaguerre(nodes, prior.shape - 1.0)
     return [(float(x) / prior.rate, float(w)) for x, w in zip(points, weights / weights.sum(), strict=True)]
+
+
+# Spacing of the trapezoidal rule in log t, and how far below the largest term its ends lie.
+SPACING = 0.12
+NEGLIGIBLE = 1e-14
+
+
+def race_integral(rates: Floats, k: int) -> Floats:
+    """P(item among the first k to arrive), exactly: the integral that `race_corrected` approximates.
+
+    By the trapezoidal rule in log t: its error falls faster than any power of the spacing, and stays below 1e-9.
+    O(items x k) for each of some hundred t.
+
+    >>> race_integral(np.array([2.0, 1.0, 1.0]), 1).round(9).tolist()
+    [0.5, 0.25, 0.25]
+    """
+    out = np.zeros(rates.size)
+    center = math.log(race_stays(rates, k, k / rates.sum(), np.empty(rates.size)))
+    for direction in (-1, 1):
+        step = 0 if direction < 0 else 1
+        while True:
+            largest = _add_moment(rates, k, math.exp(center + direction * step * SPACING), out)
+            step += 1
+            if largest < NEGLIGIBLE and step > 10:
+                break
+    return out
+
+
+@numba.njit
+def _add_moment(rates, k, t, out):  # type: ignore[no-untyped-def]
+    """Add the integrand at one time, times the spacing, to ``out``; return its largest value."""
+    n = rates.size
+    arrived = -np.expm1(-rates * t)
+    # How many of the items before i, and of those from i on, have arrived: the law of a sum of coin tosses.
+    before, after = np.zeros((n + 1, k)), np.zeros((n + 1, k))
+    before[0, 0], after[n, 0] = 1.0, 1.0
+    for i in range(n):
+        for m in range(k):
+            carried = before[i, m - 1] * arrived[i] if m > 0 else 0.0
+            before[i + 1, m] = before[i, m] * (1.0 - arrived[i]) + carried
+    for i in range(n - 1, -1, -1):
+        for m in range(k):
+            carried = after[i + 1, m - 1] * arrived[i] if m > 0 else 0.0
+            after[i, m] = after[i + 1, m] * (1.0 - arrived[i]) + carried
+    largest = 0.0
+    for i in range(n):
+        at_most, others = 0.0, 0.0
+        for m in range(k - 1, -1, -1):  # m arrivals before i, at most k - 1 - m after it
+            at_most += after[i + 1, k - 1 - m]
+            others += before[i, m] * at_most
+        value = rates[i] * t * math.exp(-rates[i] * t) * others
+        out[i] += SPACING * value
+        largest = max(largest, value)
+    return largest

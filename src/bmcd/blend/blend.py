@@ -223,7 +223,7 @@ class Blend(ProbabilityModel):
         k, least = check_k(k), _probability(min_probability)
         horizon = check_horizon(horizon, k)
         options = Options(max_draws, n_threads, progress)
-        return self._frame_for(people, k, horizon, self.allowed(items, only, never), rules, least, options)
+        return self._frame(people, None, k, horizon, self.allowed(items, only, never), rules, least, options)
 
     def _people(self, histories: Any, unknown: str) -> Clicks:
         """Return histories as clicks, after what the log knows of users by name."""

@@ -9,7 +9,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
 from bmcd.clicks.log import Clicks
@@ -22,46 +22,6 @@ from bmcd.mallows.latent.scan import shared_tables
 from bmcd.progress import counting
 from bmcd.rng import stream_key
 from bmcd.utils import import_optional, thread_count
-
-
-def to_arviz(draws: Draws | TasteDraws, items: ArrayLike | None = None) -> Any:
-    """Return ArviZ's own container, an xarray DataTree: posterior, sample statistics, log joint of the warm-up.
-
-    Clusters may have other numbers in every draw and chain, tastes in every chain; sort them before R-hat is taken
-    of single ones.
-    """
-    stats: dict[str, Any] = {"lp": draws.log_joint}
-    sorted_by: tuple[str, ...]
-    posterior: dict[str, Any]
-    if isinstance(draws, TasteDraws):
-        one, sorted_by = "taste", ("alpha", "visits_per_taste")
-        posterior = {"alpha": draws.alpha, "rho": draws.rho, "a": draws.a[:, :, 0], "b": draws.b[:, :, 0]}
-        kept, probe = ["n_visits", "visits_per_taste", "swaps_accepted"], "log_probability"
-    else:
-        one, sorted_by = "cluster", ("alpha", "tau", "label_counts", "alpha_accepted")
-        posterior = {"alpha": draws.alpha, "tau": draws.tau, "rho": draws.rho}
-        kept, probe = (
-            ["within_distance", "label_counts", "alpha_accepted", "rho_accepted", "ranks_accepted"],
-            "probe",
-        )
-    kept += [probe] if draws.probe.shape[2] else []
-    stats |= {name: getattr(draws, name) for name in kept}
-    groups = {"posterior": posterior, "sample_stats": stats}
-    if draws.warmup_log_joint.shape[1]:
-        groups["warmup_sample_stats"] = {"lp": draws.warmup_log_joint}
-    problem = draws.problem
-    attributes = {"version": draws.version, "seed": str(draws.seed), "data_hash": problem.data_hash}
-    return import_optional("arviz_base", needed_by="to_arviz", extra="arviz").from_dict(
-        groups,
-        save_warmup=True,
-        dims={**{name: [one] for name in sorted_by}, "rho": [one, "item"], "probe": ["probed"]},
-        coords={
-            one: np.arange(problem.n_clusters),
-            "item": np.arange(problem.n_items) if items is None else np.asarray(items),
-        },
-        attrs={"posterior": {**attributes, "stopped": draws.stopped}},
-    )
-
 
 AnyDraws = TypeVar("AnyDraws", bound=ChainDraws)
 PER_CLUSTER = ("alpha", "tau", "rho", "label_counts", "alpha_accepted")
@@ -83,28 +43,17 @@ def mixture_tree(
     draws = _at(draws, chosen)
     matched: Any = {name: names.sort(getattr(draws, name)) for name in PER_CLUSTER}
     draws = replace(draws, **matched)
-    tree = _renumbered(to_arviz(draws, clicks.items.tolist()), "cluster", draws.problem.n_clusters)
-    if users and clicks.n_users:
-        groups = _observed(clicks)
-        if draws.problem.options["distance"] == "footrule":
-            found = _of_users(draws, clicks, n_threads, progress)
-            groups |= {
-                "log_likelihood": {"clicks": found[0]},
-                "posterior_predictive": {"clicks_per_item": found[2]},
-            }
-            member = {"membership": (("chain", "draw", "user", "cluster"), found[1])}
-            known = {"user": clicks.users.tolist()}
-            tree["posterior"] = tree["posterior"].to_dataset().assign(member).assign_coords(known)
-        tree = _with_groups(tree, groups, clicks)
-    return _for_this_arviz(tree)
+    posterior = {name: getattr(draws, name) for name in ("alpha", "tau", "rho")}
+    stats = ["within_distance", "label_counts", "alpha_accepted", "rho_accepted", "ranks_accepted"]
+    more: dict[str, Any] = {}
+    if users and clicks.n_users and draws.problem.options["distance"] == "footrule":
+        log_p, posterior["membership"], counts = _of_users(draws, clicks, n_threads, progress)
+        more = {"log_likelihood": {"clicks": log_p}, "posterior_predictive": {"clicks_per_item": counts}}
+    return _tree(draws, "cluster", posterior, [*stats, "probe"], more, clicks, users)
 
 
 def taste_tree(
-    draws: TasteDraws,
-    order: NDArray[np.int64],
-    clicks: Clicks,
-    users: bool,
-    max_draws: int | None,
+    draws: TasteDraws, order: NDArray[np.int64], clicks: Clicks, users: bool, max_draws: int | None
 ) -> Any:
     """Return the draws of tastes in ArviZ's container; see `Tastes.to_arviz`."""
     matched = _matched_tastes(draws, order)
@@ -114,10 +63,40 @@ def taste_tree(
         values = getattr(draws, name)
         sorted_[name] = np.stack([values[chain][:, own] for chain, own in enumerate(matched)])
     draws = replace(draws, **sorted_)
-    tree = _renumbered(to_arviz(draws, clicks.items), "taste", draws.n_tastes)
+    posterior = {"alpha": draws.alpha, "rho": draws.rho, "a": draws.a[:, :, 0], "b": draws.b[:, :, 0]}
+    more: dict[str, Any] = {}
     if users and clicks.n_users:
-        replicated = {"posterior_predictive": {"clicks_per_item": _new_people(draws, clicks.n_users)}}
-        tree = _with_groups(tree, _observed(clicks) | replicated, clicks)
+        more = {"posterior_predictive": {"clicks_per_item": _new_people(draws, clicks.n_users)}}
+    stats = ["n_visits", "visits_per_taste", "swaps_accepted", "log_probability"]
+    return _tree(draws, "taste", posterior, stats, more, clicks, users)
+
+
+def _tree(
+    draws: ChainDraws, one: str, posterior: dict[str, Any], stats: list[str], more: dict[str, Any], clicks: Clicks,
+    users: bool,
+) -> Any:  # fmt: skip
+    """Return ArviZ's own container, an xarray DataTree; ``one`` is what a cluster is called.
+
+    Of ``stats``, which are fields of the draws, the last is left out where nothing was probed.
+    """
+    build = import_optional("arviz_base", needed_by="to_arviz", extra="arviz").from_dict
+    kept = {name: getattr(draws, name) for name in (stats if draws.probe.shape[2] else stats[:-1])}
+    groups = {"posterior": posterior, "sample_stats": {"lp": draws.log_joint, **kept}, **more}
+    if draws.warmup_log_joint.shape[1]:
+        groups["warmup_sample_stats"] = {"lp": draws.warmup_log_joint}
+    if users and clicks.n_users:
+        groups["constant_data"] = {"n_clicked": clicks.per_user}
+    dims = {name: [one] for name in (*PER_CLUSTER, *PER_TASTE)} | {"rho": [one, "item"], "probe": ["probed"]}
+    dims |= {"membership": ["user", one], "clicks": ["user"], "clicks_per_item": ["item"], "n_clicked": ["user"]}
+    coords = {"user": clicks.users.tolist(), "item": clicks.items.tolist()}
+    coords[one] = list(range(1, draws.problem.n_clusters + 1))  # as in `clusters_`
+    about = {"version": draws.version, "seed": str(draws.seed), "data_hash": draws.problem.data_hash}
+    attributes = {"posterior": {**about, "stopped": draws.stopped}}
+    tree = build(groups, save_warmup=True, dims=dims, coords=coords, attrs=attributes)
+    if users and clicks.n_users:
+        seen = {"clicks": clicks.matrix.toarray().astype(np.int8), "clicks_per_item": clicks.per_item}
+        dims["clicks"] = ["user", "item"]
+        tree["observed_data"] = build({"observed_data": seen}, dims=dims, coords=coords)["observed_data"]
     return _for_this_arviz(tree)
 
 
@@ -138,31 +117,6 @@ def _at(draws: AnyDraws, chosen: NDArray[np.int64]) -> AnyDraws:
         and isinstance(getattr(draws, field.name), np.ndarray)
     }
     return replace(draws, **traces)
-
-
-def _renumbered(tree: Any, dim: str, number: int) -> Any:
-    """Return the tree with clusters numbered from 1, as in `clusters_`."""
-    for name, group in tree.children.items():
-        if dim in group.dims:
-            tree[name] = group.to_dataset().assign_coords({dim: np.arange(1, number + 1)})
-    return tree
-
-
-def _observed(clicks: Clicks) -> dict[str, dict[str, Any]]:
-    return {
-        "observed_data": {"clicks": clicks.matrix.toarray().astype(np.int8), "clicks_per_item": clicks.per_item},
-        "constant_data": {"n_clicked": clicks.per_user},
-    }
-
-
-def _with_groups(tree: Any, groups: dict[str, dict[str, Any]], clicks: Clicks) -> Any:
-    build = import_optional("arviz_base", needed_by="to_arviz", extra="arviz").from_dict
-    dims = {"clicks_per_item": ["item"], "n_clicked": ["user"]}
-    coords = {"user": clicks.users.tolist(), "item": clicks.items.tolist()}
-    for name, variables in groups.items():
-        own = ["user", "item"] if name == "observed_data" else ["user"]
-        tree[name] = build({name: variables}, dims={**dims, "clicks": own}, coords=coords)[name]
-    return tree
 
 
 def _of_users(
@@ -199,13 +153,8 @@ def _matched_tastes(draws: TasteDraws, order: NDArray[np.int64]) -> list[NDArray
     only one chain has are matched with the remaining ones, so that single tastes agree only where the agreement in
     `clusters_` is high.
     """
-    last, matched = draws.n_draws - 1, []
-    best = draws.first_items(draws.best_chain, last)[:, order]
-    for chain in range(draws.n_chains):
-        own = draws.first_items(chain, last)
-        cosine = (best / np.linalg.norm(best, axis=0)).T @ (own / np.linalg.norm(own, axis=0))
-        found = order if chain == draws.best_chain else linear_sum_assignment(-cosine)[1]
-        matched.append(np.asarray(found, np.int64))
+    matched = [np.asarray(linear_sum_assignment(-cosine[order])[1], np.int64) for cosine in draws.cosines()]
+    matched[draws.best_chain] = order
     return matched
 
 

@@ -81,7 +81,10 @@ def _probability_names(draws: Draws, clicks: Clicks | None) -> list[str]:
 
 def rows(draws: Draws, clicks: Clicks | None = None) -> list[Row]:
     """The diagnostics of all `quantities`; of at least 4 draws of each chain."""
-    _need_draws(draws)
+    if draws.n_draws < MIN_DRAWS:
+        raise InputError(
+            f"diagnostics need at least {MIN_DRAWS} draws of each chain, but there are {draws.n_draws}."
+        )
     return [assess_quantity(name, values) for name, values in quantities(draws, clicks).items()]
 
 
@@ -111,13 +114,6 @@ def rhat(values: Values) -> float:
         return math.inf
     found = chain_statistics.rhat(values)
     return math.inf if math.isnan(found) else found
-
-
-def _need_draws(draws: Draws) -> None:
-    if draws.n_draws < MIN_DRAWS:
-        raise InputError(
-            f"diagnostics need at least {MIN_DRAWS} draws of each chain, but there are {draws.n_draws}."
-        )
 
 
 MAX_RHAT = 1.05

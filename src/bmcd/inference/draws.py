@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, Literal, NamedTuple, Self
+from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -119,6 +119,7 @@ class ChainDraws:
     note: str = ""  # in words, if it did not go to the end
     resume: str = ""  # in words, how to resume from a checkpoint
     caveat: str = ""  # in words, if the draws are of an approximation to the model
+    _called: ClassVar[str] = "clusters"
 
     @property
     def n_chains(self) -> int:
@@ -140,7 +141,7 @@ class ChainDraws:
     def __repr__(self) -> str:
         of = self.problem
         return (
-            f"{type(self).__name__}({self.n_chains} chains x {self.n_draws} draws, {of.n_clusters} clusters, "
+            f"{type(self).__name__}({self.n_chains} chains x {self.n_draws} draws, {of.n_clusters} {self._called}, "
             f"{of.n_items} items)"
         )
 

@@ -4,8 +4,8 @@
 and on its number, nothing else, so neither the number of threads, nor a stop and a resume, nor how many sweeps are
 done in one call changes a draw.
 
-The progress line shows sweeps done, speed and time left, or, where several numbers of clusters are tried, which of
-them is being fitted. It shows no R-hat: only the verdict does, over all quantities.
+The progress line shows sweeps done, speed and time left. It shows no R-hat: only the verdict does, over all
+quantities.
 """
 
 from __future__ import annotations
@@ -17,9 +17,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
-
-import numpy as np
+from typing import Any, Protocol
 
 from bmcd import __version__
 from bmcd.errors import Interrupted, Message, Option, TimeBudgetError
@@ -31,90 +29,16 @@ from bmcd.progress import LOG, Display, clock, open_display
 from bmcd.utils import thread_count
 
 SECONDS_BETWEEN = 0.5
-# What the sweeps of a candidate number of clusters take, in units of what one cluster adds.
-WORK_OF_SWEEPS = 10
-
-
-class Progress(Protocol):
-    """An object that is given the progress of a run."""
-
-    def update(self, records: Sequence[ChainRecord], seconds_left: float | None) -> None:
-        """Show how far the chains are; the time budget, if any, ends in ``seconds_left``."""
-
-
-@contextmanager
-def open_progress(progress: bool | Progress | None, records: Sequence[ChainRecord]) -> Iterator[Progress]:
-    """Show progress where `bmcd.progress` shows it.
-
-    An object with the method `update` is given the progress instead: a run may be one of several under one bar.
-    """
-    if progress is not None and not isinstance(progress, bool):
-        yield progress
-        return
-    with open_display(progress) as display:
-        line = _Line(display, records)
-        yield line
-        line.show(records, None)
-
-
-@contextmanager
-def open_candidate_progress(progress: bool | None, candidates: Sequence[int]) -> Iterator[CandidateProgress]:
-    """Show one bar over numbers of clusters, to be notified before each and passed to its fit."""
-    with open_display(progress) as display:
-        line = CandidateProgress(display, candidates)
-        yield line
-        line.finish()
-
-
-class CandidateProgress:
-    """Shows which number of clusters is being tried, how far its chains are, and how long all will take."""
-
-    def __init__(self, display: Display, candidates: Sequence[int]) -> None:
-        self.display, self.candidates, self.position = display, list(candidates), 0
-        self.began, self.last_shown = time.monotonic(), -np.inf
-
-    def start(self, c: int) -> None:
-        """Start with ``c`` clusters, which may be one more than was known at first."""
-        if c not in self.candidates:
-            self.candidates.append(c)
-        self.position = self.candidates.index(c)
-        self._show(0.0)
-
-    def update(self, records: Sequence[ChainRecord], seconds_left: float | None) -> None:
-        """Show how far the chains of this candidate are, unless it was shown just now."""
-        if time.monotonic() - self.last_shown >= SECONDS_BETWEEN:
-            self._show(sweeps_done(records) / sum(record.plan.n_sweeps for record in records))
-
-    def finish(self) -> None:
-        """Show that all are done."""
-        total = self._work(len(self.candidates))
-        self.display.show("scored", total, total, f"{len(self.candidates)} candidates")
-
-    def _work(self, number: int) -> int:
-        """Return the work of the first ``number`` candidates.
-
-        Sweeps take about the same time whatever the number of clusters; starts and scores are linear in it.
-        """
-        return sum(WORK_OF_SWEEPS + c for c in self.candidates[:number])
-
-    def _show(self, share: float) -> None:
-        """Show it, when this share of the present candidate is done."""
-        self.last_shown = time.monotonic()
-        c, number = self.candidates[self.position], len(self.candidates)
-        before, total = self._work(self.position), self._work(number)
-        n_done = before + share * (WORK_OF_SWEEPS + c)
-        text = f"{self.position}/{number} candidates"
-        if n_done > 0:
-            text += f" · {clock((self.last_shown - self.began) / n_done * (total - n_done))} left"
-        self.display.show("1 cluster" if c == 1 else f"{c} clusters", n_done, total, text)
 
 
 class _Line:
+    """The line that shows the progress of a run."""
+
     def __init__(self, display: Display, records: Sequence[ChainRecord]) -> None:
         self.display = display
         self.total = sum(record.plan.n_sweeps for record in records)
         self.began, self.done_before = time.monotonic(), sweeps_done(records)
-        self.last_shown = -np.inf
+        self.last_shown = -math.inf
 
     def update(self, records: Sequence[ChainRecord], seconds_left: float | None) -> None:
         """Show it, unless it was shown just now."""
@@ -156,18 +80,14 @@ SECONDS_PER_STRETCH = 0.05
 
 
 class Sampler(Protocol):
-    """Whatever can do one sweep of a chain, changing its state in place."""
+    """Whatever can do one sweep of a chain, changing its state in place.
+
+    A sampler that is faster if it does several sweeps in one call has a method ``stretch(state, chain, first_sweep,
+    n_sweeps, warmup)``, which leaves state and infos as that many calls of `sweep` would, to the bit.
+    """
 
     def sweep(self, state: Any, chain: int, sweep: int, warmup: bool) -> Any:
         """Do it. What is random may depend on the seed, the chain and the number of the sweep only."""
-
-
-@runtime_checkable
-class StretchSampler(Sampler, Protocol):
-    """A sampler that is faster if it does several sweeps in one call."""
-
-    def stretch(self, state: Any, chain: int, first_sweep: int, n_sweeps: int, warmup: bool) -> Sequence[Any]:
-        """Do ``n_sweeps``, and leave state and infos as that many calls of `sweep` would, to the bit."""
 
 
 def sweeps(sampler: Sampler, record: ChainRecord) -> Iterator[Any]:
@@ -176,7 +96,7 @@ def sweeps(sampler: Sampler, record: ChainRecord) -> Iterator[Any]:
     Yields after every sweep, or after several done in one call: never more than to the next draw that is kept, as
     it takes the state as it is then, and never beyond the warm-up.
     """
-    stretch = sampler.stretch if isinstance(sampler, StretchSampler) else None
+    stretch = getattr(sampler, "stretch", None)
     plan, longest = record.plan, 1
     while (number := record.next_sweep) < plan.n_sweeps:
         began, warmup = time.monotonic(), number < plan.warmup
@@ -212,7 +132,8 @@ def run_chains(
             file.write(records)  # finds out now, and not after an hour, whether it can be written
     deadline = math.inf if run.max_time is None else began + run.max_time
     chains = _Chains(records, sampler_for_chain, min(plan.n_chains, thread_count(run.n_threads)))
-    with open_progress(run.progress, records) as line, _interrupts(chains):
+    with open_display(run.progress) as display, _interrupts(chains):
+        line = _Line(display, records)
         while not (chains.finished or chains.interrupted) and time.monotonic() < deadline:
             due = deadline if file is None else min(deadline, time.monotonic() + run.checkpoint_every)
             chains.run_until(due, line, deadline)
@@ -220,6 +141,7 @@ def run_chains(
                 file.write_or_warn(records)
         if file is not None and chains.n_done > 0:
             file.write_or_warn(records)
+        line.show(records, None)
     if chains.finished and chains.interrupted:
         LOG.warning("Ctrl-C came with the last sweep: all is drawn, and nothing was stopped.")
     stopped: Stopped = "finished" if chains.finished else "interrupted" if chains.interrupted else "time"
@@ -267,7 +189,7 @@ class _Chains:
         self.samplers = {r.chain: sampler_for_chain(r.chain) for r in records if r.next_sweep < r.plan.n_sweeps}
         self.interrupted = False
         self.error: BaseException | None = None
-        self._sweeps_before = sum(record.next_sweep for record in records)
+        self._sweeps_before = sweeps_done(records)
         self._lock = threading.Lock()
         self._idle: list[ChainRecord] = []
         self._working = 0
@@ -279,9 +201,9 @@ class _Chains:
 
     @property
     def n_done(self) -> int:
-        return sum(record.next_sweep for record in self.records) - self._sweeps_before
+        return sweeps_done(self.records) - self._sweeps_before
 
-    def run_until(self, due: float, shown: Progress, deadline: float) -> None:
+    def run_until(self, due: float, line: _Line, deadline: float) -> None:
         """Sweep until the clock shows ``due``, all is done, or Ctrl-C; no thread is running afterwards."""
         self._idle = [record for record in self.records if record.next_sweep < record.plan.n_sweeps]
         self._working = min(self.n_threads, len(self._idle))
@@ -290,7 +212,7 @@ class _Chains:
             # Daemons, so that a second Ctrl-C need not wait for them.
             threading.Thread(target=self._work, args=(due,), daemon=True).start()
         while not self._all_idle.wait(0.1):
-            shown.update(self.records, None if deadline == math.inf else deadline - time.monotonic())
+            line.update(self.records, None if deadline == math.inf else deadline - time.monotonic())
         if self.error is not None:
             raise self.error
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import NamedTuple
@@ -11,9 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from bmcd.errors import InputError, InputTypeError
+from bmcd.errors import InputTypeError
 from bmcd.mallows.rank_scale import scale_values
-from bmcd.utils import listed, shown
+from bmcd.utils import check_number, listed, shown
 
 
 @dataclass(frozen=True)
@@ -42,9 +41,7 @@ class Priors:
 
     def __post_init__(self) -> None:
         for name, symbol in (("rate", "lambda"), ("concentration", "psi")):
-            value = getattr(self, name)
-            if not (isinstance(value, int | float) and math.isfinite(value) and value > 0):
-                raise InputError(f"{name} ({symbol} in the paper) must be a positive number, but it is {value!r}.")
+            check_number(f"{name} ({symbol} in the paper)", getattr(self, name), above=0)
 
 
 def check_priors(priors: object, kind: type) -> None:

@@ -74,7 +74,7 @@ def sample_posterior(
     Draws(2 chains x 10 draws, 3 clusters, 50 items)
     """
     run = run or Run()
-    check_distance(distance)
+    check_distance(distance, rank_scale)
     if sampler not in SAMPLERS:
         raise InputError(f"sampler {sampler!r} is not known. Choose one of {', '.join(map(repr, SAMPLERS))}.")
     if sampler == "exact" and distance != "footrule":
@@ -125,9 +125,7 @@ def sample_posterior(
         own = clicks_of_chain(chain)
         if previous is not None:
             return state_after(own, previous, seed=run.seed, chain=chain, rank_scale=rank_scale)
-        return initial_state(
-            own, n_clusters, start, seed=run.seed, chain=chain, rank_scale=rank_scale, distance=distance
-        )
+        return initial_state(own, n_clusters, start, seed=run.seed, chain=chain, rank_scale=rank_scale)
 
     recording = Recording(
         FitSpec(clicks.n_users, clicks.n_items, n_clusters, clicks.fingerprint(), options),

@@ -62,11 +62,8 @@ class ChainRecord:
         self.state = schema.state_type(**{name: np.array(getattr(state, name), order="C") for name in schema.state})
         self.chain, self.recording, self.plan = chain, recording, plan
         self.next_sweep = 0
-        shapes = {name: problem.shape(schema.traces[name][1]) for name in schema.shares}
-        n_shares = sum(math.prod(shape) for shape in shapes.values())
-        # Sum and number of the shares since the last kept draw, those of all traces in a row.
-        self.pending = np.zeros((2, n_shares))
-        self._share_shapes = shapes
+        # Sum and number of the shares since the last kept draw.
+        self.pending = {name: np.zeros((2, *problem.shape(schema.traces[name][1]))) for name in schema.shares}
         self.warmup_log_joint = np.zeros(plan.warmup)
         self.tally = None if tally is None else tally.zeros()
         n_probed = 0 if probe is None else len(probe(self.state))
@@ -89,13 +86,18 @@ class ChainRecord:
         if sweep < self.plan.warmup:
             self.warmup_log_joint[sweep] = info.log_joint
             return
-        self._add_shares(info)
+        for name, pending in self.pending.items():
+            share = np.asarray(getattr(info, name))
+            was_tried = share == share  # not nan
+            pending[0] += np.where(was_tried, share, 0.0)
+            pending[1] += was_tried
         if self.n_kept == kept:
             return
-        row = self._mean_shares()
         for name, trace in self.traces.items():
-            if name in row:
-                trace[kept] = row[name]
+            if name in self.pending:
+                total, number = self.pending[name]
+                trace[kept] = np.where(number > 0, total / np.maximum(number, 1), np.nan)
+                self.pending[name][:] = 0
             elif name == "probe":
                 if self.recording.probe is not None:
                     trace[kept] = self.recording.probe(self.state)
@@ -103,28 +105,6 @@ class ChainRecord:
                 trace[kept] = getattr(info if hasattr(info, name) else self.state, name)
         if self.recording.tally is not None and self.tally is not None:
             self.recording.tally.add(self.tally, self.state)
-
-    def _add_shares(self, info: Any) -> None:
-        first = 0
-        for name, shape in self._share_shapes.items():
-            last = first + math.prod(shape)
-            shares = np.asarray(getattr(info, name)).reshape(-1)
-            was_tried = shares == shares  # not nan
-            self.pending[0, first:last] += np.where(was_tried, shares, 0.0)
-            self.pending[1, first:last] += was_tried
-            first = last
-
-    def _mean_shares(self) -> dict[str, NDArray[np.float64]]:
-        """Return the means of the shares since the last kept draw, nan without any, and reset their sums."""
-        total, number = self.pending
-        means = np.where(number > 0, total / np.maximum(number, 1), np.nan)
-        self.pending[:] = 0
-        by_trace, first = {}, 0
-        for name, shape in self._share_shapes.items():
-            last = first + math.prod(shape)
-            by_trace[name] = means[first:last].reshape(shape)
-            first = last
-        return by_trace
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return all but the sweep number, for a checkpoint; rankings in the smallest dtype that holds them."""
@@ -135,7 +115,8 @@ class ChainRecord:
         traces = {f"draws/{name}": trace[: self.n_kept] for name, trace in self.traces.items()}
         warmup = self.warmup_log_joint[: self.next_sweep]
         tally = {} if self.tally is None else {"tally": self.tally}
-        return {**state, **traces, "warmup_log_joint": warmup, "pending": self.pending, **tally}
+        pending = {f"pending/{name}": array for name, array in self.pending.items()}
+        return {**state, **traces, "warmup_log_joint": warmup, **pending, **tally}
 
     @classmethod
     def resumed(
@@ -159,12 +140,7 @@ class ChainRecord:
                 raise ValueError(
                     f"{name} of chain {chain} is {given.dtype} {given.shape}, not {array.dtype} {array.shape}"
                 )
-        for name, trace in record.traces.items():
-            trace[: record.n_kept] = arrays[f"draws/{name}"]
-        record.warmup_log_joint[:next_sweep] = arrays["warmup_log_joint"]
-        record.pending[:] = arrays["pending"]
-        if record.tally is not None:
-            record.tally[:] = arrays["tally"]
+            array[...] = given  # the record's own array, or a copy of the state
         return record
 
 

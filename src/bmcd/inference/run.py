@@ -62,8 +62,8 @@ class Run:
     seed: int = 0
     n_threads: int | None = None
     """Chains at a time; by default as many as there are cores. It never changes a draw."""
-    progress: Any = None
-    """Show a line on standard error: True, False, or None for only at a terminal. Or a `Progress` to notify."""
+    progress: bool | None = None
+    """Show a line on standard error: True, False, or None for only at a terminal."""
     checkpoint: str | Path | None = None
     """A file to resume from if it is there, written every `checkpoint_every` seconds and at the end."""
     checkpoint_every: float = 60.0

@@ -321,3 +321,94 @@ def longest_increasing(sigma, tops):
         if low == length:
             length += 1
     return length
+
+
+# ------------------------------------------------------------------------ distances that change by a swap
+
+# The ranking that moves is given by its order (position -> item), the other one by its ranks (item -> rank). Both
+# are rows of matrices, by number, because making a view of the row would cost as much as the swap.
+
+
+@numba.njit(cache=True, nogil=True)
+def is_additive(code):
+    """Return whether the distance is a sum over items of a cost of their two places (`place_cost`)."""
+    return code in (FOOTRULE, SPEARMAN, HAMMING)
+
+
+@numba.njit(cache=True, nogil=True)
+def make_scratch(n_items):
+    """Return what the functions below work in: a permutation and its piles or marks, or a list of items moved."""
+    return np.empty((3, n_items), np.int64)
+
+
+@numba.njit(cache=True, nogil=True)
+def distance_of_permutation(code, scratch):
+    """Return the cayley or ulam distance to the identity of the permutation in ``scratch[0]``."""
+    if code == CAYLEY:
+        return scratch.shape[1] - count_cycles(scratch[0], scratch[1])
+    return scratch.shape[1] - longest_increasing(scratch[0], scratch[1])
+
+
+@numba.njit(cache=True, nogil=True)
+def place_cost(code, a, b):
+    """Return what an item at places a and b on the rank scale adds to footrule, spearman or hamming."""
+    if code == FOOTRULE:
+        cost = abs(a - b)
+    elif code == SPEARMAN:
+        cost = (a - b) * (a - b)
+    else:
+        cost = np.int64(a != b)
+    return cost
+
+
+@numba.njit(cache=True, nogil=True)
+def cost_of_swap(code, a, b, x, y):
+    """Return the change of an additive distance when items at a and b, in the other ranking at x and y, trade."""
+    if code == SPEARMAN:
+        return 2 * (b - a) * (y - x)
+    return place_cost(code, b, x) + place_cost(code, a, y) - place_cost(code, a, x) - place_cost(code, b, y)
+
+
+@numba.njit(cache=True, nogil=True)
+def distance_from_scratch(code, orders, j, others, k, scale, scratch):
+    """Return the distance itself: O(n), but O(n log n) for ulam and O(n^2) for kendall."""
+    d = 0
+    n = orders.shape[1]
+    if is_additive(code):
+        for t in range(n):
+            d += place_cost(code, scale[t], scale[others[k, orders[j, t]] - 1])
+    elif code == KENDALL:
+        for t in range(n):
+            for s in range(t):
+                d += others[k, orders[j, s]] > others[k, orders[j, t]]
+    else:
+        for t in range(n):
+            scratch[0, t] = others[k, orders[j, t]] - 1
+        d += distance_of_permutation(code, scratch)
+    return d
+
+
+@numba.njit(cache=True, nogil=True)
+def change_by_swap(code, orders, j, others, k, a, b, distance, scratch):
+    """Return the change when the items at positions ``a`` and ``b`` trade places; ``distance`` is that before.
+
+    Additive distances change by `cost_of_swap`; this is for the others.
+    """
+    x, y = others[k, orders[j, a]] - 1, others[k, orders[j, b]] - 1
+    if code == KENDALL:
+        # An item between the two in both rankings changes sides twice over.
+        between = 0
+        low, high = min(x, y), max(x, y)
+        for t in range(min(a, b) + 1, max(a, b)):
+            between += low < others[k, orders[j, t]] - 1 < high
+        return (2 * between + 1) * (1 if (x < y) == (a < b) else -1)
+    if code == CAYLEY:
+        # A swap splits the cycle that holds both positions, or joins the two that hold one each.
+        t = x
+        while t != a and t != b:
+            t = others[k, orders[j, t]] - 1
+        return -1 if t == b else 1
+    for t in range(orders.shape[1]):
+        scratch[0, t] = others[k, orders[j, t]] - 1
+    scratch[0, a], scratch[0, b] = y, x
+    return distance_of_permutation(code, scratch) - distance

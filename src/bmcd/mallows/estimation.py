@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bmcd.errors import InputError
-from bmcd.mallows.distances import DISTANCES, FOOTRULE, ULAM, check_distance
+from bmcd.mallows.distances import DISTANCES, FOOTRULE, ULAM, check_distance, make_scratch
 from bmcd.mallows.footrule_scan import expected_distance_scan, log_partition_scan, sample_scan
 from bmcd.mallows.metropolis import distance_to_identity, gap_table, metropolis, metropolis_sample
 from bmcd.mallows.rank_scale import scale_values
@@ -190,7 +190,7 @@ def _anneal(start, schedule, theta, beta, more, code, g, gaps, proposals, rng):
     runs, n = start.shape
     log_weight = np.zeros(runs)
     mean_d = np.zeros(runs)
-    scratch = np.empty(n, np.int64)
+    scratch = make_scratch(n)
     totals = np.empty(2)
     for run in range(runs):
         sigma = start[run].copy()
@@ -211,7 +211,7 @@ def _pilot(start, grid, theta, beta, sweeps, code, g, gaps, proposals, rng):
     """Return the standard deviation of theta d - beta footrule at each grid point, over chains and sweeps."""
     chains, n = start.shape
     seen = np.empty((grid.shape[0], chains * sweeps))
-    scratch = np.empty(n, np.int64)
+    scratch = make_scratch(n)
     totals = np.empty(2)
     for chain in range(chains):
         sigma = start[chain].copy()

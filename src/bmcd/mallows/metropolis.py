@@ -23,14 +23,15 @@ from bmcd.mallows.distances import (
     DISTANCES,
     FOOTRULE,
     HAMMING,
-    KENDALL,
-    SPEARMAN,
     ULAM,
+    change_by_swap,
     check_distance,
-    count_cycles,
-    count_inversions,
+    cost_of_swap,
+    distance_from_scratch,
+    is_additive,
     longest_increasing,
-)  # fmt: skip
+    make_scratch,
+)
 from bmcd.mallows.rank_scale import scale_values
 
 GAPS = 1024  # entries of the table of gaps
@@ -74,7 +75,7 @@ def _chain(out, theta, code, g, gaps, burn_in, thin, rng):
     size, n = out.shape
     sigma = np.arange(n)
     totals = np.zeros(2)
-    scratch = np.empty(n, np.int64)
+    scratch = make_scratch(n)
     for _ in range(burn_in):
         metropolis(sigma, totals, theta, 0.0, code, g, gaps, n, scratch, rng)
     for row in range(size):
@@ -87,48 +88,9 @@ def _chain(out, theta, code, g, gaps, burn_in, thin, rng):
 @numba.njit(cache=True)
 def distance_to_identity(sigma, code, g):
     """Return the distance of one permutation of 0..n-1 to the identity, from scratch."""
-    n = sigma.shape[0]
-    d = 0.0
-    if code == FOOTRULE:
-        for t in range(n):
-            d += abs(g[sigma[t]] - g[t])
-    elif code == SPEARMAN:
-        for t in range(n):
-            d += (sigma[t] - t) ** 2
-    elif code == KENDALL:
-        d += count_inversions(sigma, np.empty(n + 1, np.int64))
-    elif code == CAYLEY:
-        d += n - count_cycles(sigma, np.empty(n, np.bool_))
-    elif code == HAMMING:
-        for t in range(n):
-            d += sigma[t] != t
-    else:
-        d += n - longest_increasing(sigma, np.empty(n, np.int64))
-    return d
-
-
-@numba.njit(cache=True)
-def _change_by_swap(sigma, a, b, code, g):
-    """Return how the distance to the identity changes when the entries at positions a < b trade places."""
-    x, y = sigma[a], sigma[b]
-    if code == FOOTRULE:
-        return abs(g[y] - g[a]) + abs(g[x] - g[b]) - abs(g[x] - g[a]) - abs(g[y] - g[b])
-    if code == SPEARMAN:
-        return 2.0 * (b - a) * (y - x)
-    if code == HAMMING:
-        return 1.0 * ((y != a) + (x != b) - (x != a) - (y != b))
-    if code == CAYLEY:
-        # A swap splits the cycle that holds both positions, or joins the two that hold one each.
-        t = sigma[a]
-        while t != a and t != b:
-            t = sigma[t]
-        return -1.0 if t == b else 1.0
-    between = 0  # kendall: every entry between a and b with a value between x and y counts twice
-    low, high = min(x, y), max(x, y)
-    for t in range(a + 1, b):
-        if low < sigma[t] < high:
-            between += 1
-    return (1.0 + 2.0 * between) if x < y else (-1.0 - 2.0 * between)
+    n = sigma.size
+    identity = np.arange(1, n + 1).reshape(1, n)
+    return 1.0 * distance_from_scratch(code, sigma.reshape(1, n), 0, identity, 0, g, make_scratch(n))
 
 
 @numba.njit(cache=True)
@@ -163,13 +125,14 @@ def metropolis(sigma, totals, theta, beta, code, g, gaps, proposals, scratch, rn
             if a == b:
                 continue
             _reinsert(sigma, a, b)
-            change = n - longest_increasing(sigma, scratch) - totals[0]
+            change = n - longest_increasing(sigma, scratch[0]) - totals[0]
             if change > 0 and rng.random() >= np.exp(-theta * change):
                 _reinsert(sigma, b, a)
             else:
                 totals[0] += change
         return
-    anywhere = code in (CAYLEY, HAMMING)
+    anywhere, additive = code in (CAYLEY, HAMMING), is_additive(code)
+    orders, identity = sigma.reshape(1, n), np.arange(1, n + 1).reshape(1, n)
     d, footrule = totals[0], totals[1]
     for _ in range(proposals):
         u = rng.random() * n
@@ -190,8 +153,12 @@ def metropolis(sigma, totals, theta, beta, code, g, gaps, proposals, scratch, rn
             b = a + gaps[k]
             if b >= n:
                 continue
-        change = _change_by_swap(sigma, a, b, code, g)
-        change_footrule = _change_by_swap(sigma, a, b, FOOTRULE, g) if beta > 0 else 0.0
+        places = g[a], g[b], g[sigma[a]], g[sigma[b]]
+        if additive:
+            change = 1.0 * cost_of_swap(code, *places)
+        else:
+            change = 1.0 * change_by_swap(code, orders, 0, identity, 0, a, b, d, scratch)
+        change_footrule = cost_of_swap(FOOTRULE, *places) if beta > 0 else 0.0
         energy = theta * change + beta * change_footrule
         if energy <= 0 or u < np.exp(-energy):
             sigma[a], sigma[b] = sigma[b], sigma[a]

@@ -18,7 +18,7 @@ Beyond these limits annealed importance sampling (`estimation`) gives an estimat
 
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, Protocol, cast, overload
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -44,27 +44,6 @@ _BOTH: dict[str, Callable[[int, float], tuple[float, float]]] = {
 _LIMITS = {"spearman": exact_partition.SPEARMAN_LIMIT, "ulam": exact_partition.ULAM_LIMIT}
 
 
-class _Evaluation(Protocol):
-    """The types of both public functions: a number for a number, an array for an array, and errors if asked for."""
-
-    # fmt: off
-    @overload
-    def __call__(self, n_items: int, alpha: float, distance: str = ..., rank_scale: ArrayLike = ..., *,
-                 method: str = ..., seed: int = ..., return_error: Literal[False] = ...) -> float: ...
-    @overload
-    def __call__(self, n_items: int, alpha: Alphas, distance: str = ..., rank_scale: ArrayLike = ..., *,
-                 method: str = ..., seed: int = ..., return_error: Literal[False] = ...) -> Floats: ...
-    @overload
-    def __call__(self, n_items: int, alpha: float | Alphas, distance: str = ..., rank_scale: ArrayLike = ..., *,
-                 method: str = ..., seed: int = ..., return_error: Literal[True]) -> tuple[Any, Any]: ...
-    # fmt: on
-
-
-def _typed(function: Callable[..., Any]) -> _Evaluation:
-    return cast(_Evaluation, function)
-
-
-@_typed
 def log_partition(
     n_items: int,
     alpha: float | Alphas,
@@ -74,7 +53,7 @@ def log_partition(
     method: str = "auto",
     seed: int = 0,
     return_error: bool = False,
-) -> float | Floats | tuple[Any, Any]:
+) -> Any:
     """Return log Z_n(alpha) = log sum_r exp(-alpha / n_items * d(r, rho)), over all n_items! rankings r.
 
     `alpha` is a number (a float comes back) or an array of them (an array of that shape comes back).
@@ -96,7 +75,6 @@ def log_partition(
     return _evaluate("log_partition", n_items, alpha, distance, rank_scale, method, seed, return_error)
 
 
-@_typed
 def expected_distance(
     n_items: int,
     alpha: float | Alphas,
@@ -106,7 +84,7 @@ def expected_distance(
     method: str = "auto",
     seed: int = 0,
     return_error: bool = False,
-) -> float | Floats | tuple[Any, Any]:
+) -> Any:
     """Return the mean distance to the consensus, E[d] = -n_items * d log Z_n(alpha) / d alpha.
 
     Arguments, methods, costs and errors are those of `log_partition`. Each method differentiates its formula or
@@ -132,7 +110,7 @@ def _evaluate(
     method: str,
     seed: int,
     return_error: bool,
-) -> float | Floats | tuple[Any, Any]:
+) -> Any:
     check_distance(distance, rank_scale)
     n, alphas = check_count("n_items", n_items), check_alpha(alpha)
     chosen = _choose_method(n, distance, method)

@@ -57,12 +57,3 @@ def scale_values(n_items: int, rank_scale: str | ArrayLike = "linear") -> NDArra
         return ranks
     stretched: NDArray[np.float64] = 1.0 + (raw - raw[0]) * ((n_items - 1.0) / (raw[-1] - raw[0]))
     return stretched
-
-
-def scale_gaps(n_items: int, rank_scale: str | ArrayLike = "linear") -> NDArray[np.float64]:
-    """Return the gaps g(t + 1) - g(t), t = 1, ..., n - 1, by which an open item or rank ages after step t.
-
-    >>> scale_gaps(4)
-    array([1., 1., 1.])
-    """
-    return np.diff(scale_values(n_items, rank_scale))

@@ -115,14 +115,8 @@ class ProbabilityModel(BaseEstimator, ABC):
         least, options = _check_probability(min_probability), Options(max_draws, n_threads, progress)
         clicks = self.clicks_with_users()
         k, horizon = check_k(k), check_horizon(horizon, k)
-        rows = self._answers.rows(users)
-        allowed = self.allowed(items, only, never)
-        if rules is None:
-            lists = self._lists(k, horizon, users, allowed, options)
-        else:
-            lists, _ = self._ruled(clicks, rows, k, horizon, allowed, rules, options)
-        warn_if_few_are_left(self._n_clicked(clicks)[rows], clicks.n_items, k, horizon)
-        return recommendation_frame(clicks.users[rows], lists, clicks, column="probability", at_least=least)
+        rows, allowed = self._answers.rows(users), self.allowed(items, only, never)
+        return self._frame(clicks, rows, k, horizon, allowed, rules, least, options)
 
     def recommend_for(
         self,
@@ -166,7 +160,7 @@ class ProbabilityModel(BaseEstimator, ABC):
         new_users = clicks_of_histories(histories, self.check_fitted().clicks_, unknown)
         k, horizon = check_k(k), check_horizon(horizon, k)
         options = Options(max_draws, n_threads, progress)
-        return self._frame_for(new_users, k, horizon, self.allowed(items, only, never), rules, least, options)
+        return self._frame(new_users, None, k, horizon, self.allowed(items, only, never), rules, least, options)
 
     def lists(
         self,
@@ -181,7 +175,10 @@ class ProbabilityModel(BaseEstimator, ABC):
     ) -> Lists:
         """Return what `recommend` does as arrays: items by number, their probabilities and standard errors."""
         k, options = check_k(k), Options(max_draws, n_threads, progress)
-        return self._lists(k, check_horizon(horizon, k), users, items, options)
+        clicks = self.clicks_with_users()
+        return self._answers.kept_lists(
+            clicks, self._answers.rows(users), k, items, options, check_horizon(horizon, k)
+        )
 
     def lists_for(
         self,
@@ -496,17 +493,18 @@ class ProbabilityModel(BaseEstimator, ABC):
             raise InputError(f"user {user!r} has clicked {title}: only other items have a probability.")
         return person, column, title
 
-    def _frame_for(
-        self, people: Clicks, k: int, horizon: int, allowed: NDArray[np.bool_] | None, rules: Rules | None,
-        least: float | None, options: Options,
+    def _frame(
+        self, people: Clicks, rows: NDArray[np.int64] | None, k: int, horizon: int,
+        allowed: NDArray[np.bool_] | None, rules: Rules | None, least: float | None, options: Options,
     ) -> Frame:  # fmt: skip
-        """Return recommendations for users it was not fitted to."""
+        """Return recommendations for users of the fit in these rows, or for other users."""
         if rules is None:
-            lists = self._answers.lists(people, None, k, allowed, options, horizon)
+            lists = self._answers.kept_lists(people, rows, k, allowed, options, horizon)
         else:
-            lists, _ = self._ruled(people, None, k, horizon, allowed, rules, options)
-        warn_if_few_are_left(self._n_clicked(people), people.n_items, k, horizon, stacklevel=4)
-        return recommendation_frame(people.users, lists, people, column="probability", at_least=least)
+            lists, _ = self._ruled(people, rows, k, horizon, allowed, rules, options)
+        some = slice(None) if rows is None else rows
+        warn_if_few_are_left(self._n_clicked(people)[some], people.n_items, k, horizon, stacklevel=4)
+        return recommendation_frame(people.users[some], lists, people, column="probability", at_least=least)
 
     def _ruled(
         self, people: Clicks, rows: NDArray[np.int64] | None, k: int, horizon: int,
@@ -526,14 +524,6 @@ class ProbabilityModel(BaseEstimator, ABC):
     def _n_clicked(self, people: Clicks) -> NDArray[np.int64]:
         """Return how many items each user will not be recommended."""
         return people.per_user
-
-    def _lists(
-        self, k: int, horizon: int, users: Iterable[Any] | None, items: Iterable[Any] | None, options: Options
-    ) -> Lists:
-        clicks = self.clicks_with_users()
-        if users is None and items is None:
-            return self._answers.lists_of_all(k, options, horizon)
-        return self._answers.lists(clicks, self._answers.rows(users), k, items, options, horizon)
 
     def _hits(
         self, test: Clicks | Simulation, k: int, horizon: int | None, options: Any

@@ -12,25 +12,24 @@ from bmcd.clicks.log import Clicks
 from bmcd.errors import InputError
 from bmcd.inference import diagnostics
 from bmcd.inference.arviz import mixture_tree
-from bmcd.inference.draws import Draws, MaxDraws
+from bmcd.inference.draws import Draws
 from bmcd.inference.mixture import Priors
 from bmcd.inference.posterior import sample_posterior
 from bmcd.inference.run import Run
-from bmcd.models.base import ProbabilityModel
-from bmcd.models.bmcd_predictor import BMCDPredictor, Explanation, explain
+from bmcd.models.bmcd_predictor import BMCDPredictor
 from bmcd.models.choose import choose_n_clusters
 from bmcd.models.estimator import clone
 from bmcd.models.persistence import Packed
-from bmcd.models.shared_fit import draws_and_sample, earlier_fit, some_users, warn_about_fit
-from bmcd.models.stored_draws import Fit, pack_mixture, unpack_mixture
-from bmcd.models.top_k import check_horizon, check_k
+from bmcd.models.shared_fit import Fit, SampledModel, draws_and_sample, earlier_fit, some_users, warn_about_fit
+from bmcd.models.stored_draws import pack_mixture, unpack_mixture
+from bmcd.models.top_k import check_k
 from bmcd.progress import tell
 
 # k for which other distances than the footrule count, unless `fit` is given others.
 COUNTED = (5, 10)
 
 
-class BMCD(ProbabilityModel):
+class BMCD(SampledModel):
     """Bayesian Mallows for clicking data.
 
     Every user has a latent ranking of all items in which the clicked ones come first; users fall into clusters,
@@ -78,7 +77,7 @@ class BMCD(ProbabilityModel):
 
     draws_: Draws
     _answers: BMCDPredictor
-    _number = "n_clusters"
+    _number, _predictor = "n_clusters", BMCDPredictor
 
     def __init__(
         self,
@@ -190,38 +189,6 @@ class BMCD(ProbabilityModel):
         self._learn(Fit(clicks, drawn, choice, sample, {}))
         warn_about_fit(self.verdict_, drawn, choice.edge_in_words if choice else "")
         return self
-
-    def _learn(self, fit: Fit) -> None:
-        self.clicks_, self.draws_, self.choice_, self.sample_, names = fit
-        self.n_clusters_ = self.draws_.problem.n_clusters
-        self._answers = BMCDPredictor(self.clicks_, self.draws_)
-        self._answers.cluster_names = dict(names)
-
-    def explain(
-        self,
-        user: Any,
-        item: Any,
-        k: int = 10,
-        *,
-        horizon: int | None = None,
-        max_draws: MaxDraws = "auto",
-        history: Iterable[Any] | None = None,
-    ) -> Explanation:
-        """Explain the probability of an item: the user's clusters, and what each contributes.
-
-        The probability is that of being among the next `horizon` clicks, by default k. ``history`` gives the clicks
-        of a user the model has not seen; ``user`` is then only a name (or None).
-
-        >>> import bmcd
-        >>> model = bmcd.BMCD(2).fit(bmcd.simulate(n_users=100, seed=1).clicks, draws=10, warmup=10, chains=2)
-        >>> explanation = model.explain(user=0, item=40, k=5)
-        >>> abs(explanation.probability - sum(c.contribution for c in explanation.clusters)) < 1e-9
-        True
-        """
-        person, column, title = self._to_explain(user, item, history)
-        named = {"user": user, "item_id": item, "title": title, "called": self._answers.cluster_names}
-        names, predictor = self._answers.names(), self._answers.predictor(max_draws)
-        return explain(predictor, names, person.matrix, column, check_horizon(horizon, check_k(k)), **named)
 
     def diagnostics(self) -> Any:
         """Return R-hat, effective sample sizes and Monte Carlo errors of what cluster numbers do not change."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -30,9 +30,8 @@ from bmcd.inference.diagnostics import Verdict, verdict
 from bmcd.inference.draws import ClusterMatching, Draws, MaxDraws, draws_per_chain, match_clusters
 from bmcd.inference.mixture import Data, make_data
 from bmcd.mallows.latent.scan import shared_tables
-from bmcd.models.clusters import INTERVAL, ClusterSummaries, summarise_clusters
-from bmcd.models.predictor import SHOWN, ExplainedProbability, Options, Predictions, Predictor
-from bmcd.progress import counting
+from bmcd.models.clusters import INTERVAL, ClusterSummaries, summarise
+from bmcd.models.predictor import SHOWN, ExplainedProbability, Options, Predictions, Predictor, in_brackets
 from bmcd.utils import Floats, thread_count
 
 
@@ -55,11 +54,6 @@ class Contribution:
     name: str | None = None
     """Its name, if it has one."""
 
-    @property
-    def called(self) -> str:
-        """The name in brackets, to follow the number."""
-        return f" ({self.name})" if self.name else ""
-
 
 @dataclass(frozen=True)
 class Explanation(ExplainedProbability):
@@ -68,74 +62,26 @@ class Explanation(ExplainedProbability):
     clusters: tuple[Contribution, ...]
     """The largest contribution first; clusters that the user does not belong to are left out."""
 
-    def __str__(self) -> str:
-        lines = self.opening()
-        for c in [c for c in self.clusters if c.membership >= SHOWN]:
-            low, high = c.rank_interval
-            lines.append(
-                f"- {c.membership:.0%} cluster {c.cluster}{c.called}, whose consensus has it at rank {c.rank:.0f} "
-                f"({low:.0f} to {high:.0f}): {c.probability:.1%} there, adds {c.contribution:.1%}"
-            )
-        return "\n".join(lines)
+    HEADS = ("cluster", "belongs to it", "rank there", "probability there", "adds")
 
-    def _repr_html_(self) -> str:
-        rows = [
-            (c.cluster, f"{c.membership:.1%}", f"{c.rank:.0f}", f"{c.probability:.1%}", f"{c.contribution:.1%}")
+    def parts(self) -> list[tuple[str, tuple[Any, ...]]]:
+        """Return each part of the probability that is not tiny, as a sentence and as a row of a table."""
+        return [
+            (
+                f"{c.membership:.0%} cluster {c.cluster}{in_brackets(c.name)}, whose consensus has it at rank "
+                f"{c.rank:.0f} ({c.rank_interval[0]:.0f} to {c.rank_interval[1]:.0f}): {c.probability:.1%} there, "
+                f"adds {c.contribution:.1%}",
+                (
+                    c.cluster,
+                    f"{c.membership:.1%}",
+                    f"{c.rank:.0f}",
+                    f"{c.probability:.1%}",
+                    f"{c.contribution:.1%}",
+                ),
+            )
             for c in self.clusters
             if c.membership >= SHOWN
         ]
-        heads = ("cluster", "belongs to it", "rank there", "probability there", "adds")
-        return self.table(heads, rows)
-
-
-def explain(
-    predictor: PreparedDraws,
-    names: ClusterMatching,
-    clicks: sparse.csr_array,
-    item: int,
-    k: int,
-    *,
-    user: Any,
-    item_id: Any,
-    title: str,
-    called: Mapping[int, str],
-) -> Explanation:
-    """Explain one probability for the one user of ``clicks``; clusters are ``called`` so, by number."""
-    weight, given = predictor.by_cluster(clicks, item, k)
-    by_draw = weight * given
-    name = names.name[:, predictor.chosen].reshape(weight.shape)
-    order, rank = np.argsort(name, axis=1), predictor.rho[:, :, item].astype(np.float64)
-    weight, given, parts, rank = (
-        np.take_along_axis(values, order, axis=1) for values in (weight, given, by_draw, rank)
-    )
-    found = []
-    for c in np.argsort(-parts.mean(axis=0), kind="stable").tolist():
-        member = float(weight[:, c].mean())
-        if member > 0:
-            low, high = np.percentile(rank[:, c], INTERVAL)
-            inside = float(parts[:, c].mean())
-            found.append(
-                Contribution(
-                    c + 1,
-                    member,
-                    float(rank[:, c].mean()),
-                    (float(low), float(high)),
-                    inside / member,
-                    inside,
-                    called.get(c + 1),
-                )
-            )
-    batches = np.array([by_draw[draws].sum(axis=1).mean() for draws in predictor.batches])
-    return Explanation(
-        user=user,
-        item=item_id,
-        title=title,
-        k=k,
-        n_clicked=int(clicks.nnz),
-        probability=float(by_draw.sum(axis=1).mean()),
-        mcse=float(standard_error(batches.reshape(predictor.n_chains, -1))),
-        clusters=tuple(found),
-    )
 
 
 # Draws used, over all chains, by default. Given a draw all else is summed out, so few are
@@ -361,7 +307,21 @@ class BMCDPredictor(Predictor):
 
     def summaries(self) -> ClusterSummaries:
         """Return a summary of each cluster, without names."""
-        return self.once("clusters", lambda: summarise_clusters(self.draws, self.names(), self.clicks))
+        return self.once("clusters", self._summaries)
+
+    def _summaries(self) -> ClusterSummaries:
+        draws, sort = self.draws, self.names().sort
+        # Where a chain sees a sample of the users, they stand for all.
+        scale_up = draws.problem.n_users / draws.problem.n_users_of_chain
+        return summarise(
+            self.clicks,
+            "cluster",
+            alpha=sort(draws.alpha),
+            rho=sort(draws.rho),
+            sizes=sort(draws.label_counts.astype(np.float64)) * scale_up,
+            share=sort(draws.tau).mean(axis=(0, 1)),
+            agreement=self.names().agreement,
+        )
 
     def predictor(self, max_draws: MaxDraws) -> PreparedDraws:
         """Return the prepared draws."""
@@ -382,11 +342,33 @@ class BMCDPredictor(Predictor):
         self, people: Clicks, rows: NDArray[np.int64] | None, k: int, options: Options
     ) -> Iterator[tuple[NDArray[np.int64], Predictions]]:
         """Yield predictions block by block; see `Predictor.predictions`."""
-        matrix = people.matrix if rows is None else people.matrix[rows]
-        if not self.exact:
-            yield np.arange(matrix.shape[0]), count_predictions(self.draws, matrix, rows, k)
+        if self.exact:
+            yield from super().predictions(people, rows, k, options)
             return
-        with counting(options.progress, "users", matrix.shape[0]) as show:
-            for block, predicted in self.predictor(options.max_draws).blocks(matrix, k, options.n_threads):
-                yield block, predicted
-                show(int(block[-1]) + 1)
+        matrix = people.matrix if rows is None else people.matrix[rows]
+        yield np.arange(matrix.shape[0]), count_predictions(self.draws, matrix, rows, k)
+
+    def explain(
+        self, people: Clicks, column: int, k: int, max_draws: MaxDraws, about: tuple[Any, Any, str]
+    ) -> Explanation:
+        """Explain one probability for the one user of ``people``; ``about`` is the user, the item and its title."""
+        predictor = self.predictor(max_draws)
+        weight, given = predictor.by_cluster(people.matrix, column, k)
+        by_draw = weight * given
+        order = np.argsort(self.names().name[:, predictor.chosen].reshape(weight.shape), axis=1)
+        weight, parts, rank = (
+            np.take_along_axis(values, order, axis=1)
+            for values in (weight, by_draw, predictor.rho[:, :, column].astype(np.float64))
+        )
+        found = []
+        for c in np.argsort(-parts.mean(axis=0), kind="stable").tolist():
+            member, inside = float(weight[:, c].mean()), float(parts[:, c].mean())
+            if member > 0:
+                low, high = np.percentile(rank[:, c], INTERVAL)
+                interval = (float(low), float(high))
+                part = (member, float(rank[:, c].mean()), interval, inside / member, inside)
+                found.append(Contribution(c + 1, *part, self.cluster_names.get(c + 1)))
+        batches = np.array([by_draw[draws].sum(axis=1).mean() for draws in predictor.batches])
+        mcse = float(standard_error(batches.reshape(predictor.n_chains, -1)))
+        probability = float(by_draw.sum(axis=1).mean())
+        return Explanation(*about, k, int(people.matrix.nnz), probability, mcse, tuple(found))

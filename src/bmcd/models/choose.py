@@ -18,7 +18,6 @@ rest with several chains, whose laws are averaged as they will be.
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -34,7 +33,6 @@ from bmcd.clicks.log import Clicks
 from bmcd.errors import InputError, InputTypeError, Interrupted, Message, Option
 from bmcd.inference.bmcd.kmeans import kmeans_inertia
 from bmcd.inference.draws import Draws
-from bmcd.inference.loop import open_candidate_progress
 from bmcd.inference.mixture import Priors, check_priors
 from bmcd.inference.posterior import sample_posterior
 from bmcd.inference.run import LEAST_CLICKS, Run
@@ -44,7 +42,7 @@ from bmcd.mallows.latent.exact import log_likelihood
 from bmcd.markup import Html, tag
 from bmcd.models.taste_predictor import PreparedTasteDraws
 from bmcd.progress import counting
-from bmcd.utils import Floats
+from bmcd.utils import Floats, check_count
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -423,17 +421,17 @@ def choose_n_clusters(
         )
     within: dict[int, Floats] = {}
     by_draw: dict[int, Floats] = {}
-    with open_candidate_progress(progress, first) as bar:
+    with counting(progress, "candidates", len(first)) as show:
 
         def try_number(c: int) -> None:
-            bar.start(c)
-            run = Run(draws, warmup, chains, 1, seed, n_threads, bar)
+            run = Run(draws, warmup, chains, 1, seed, n_threads, False)
             fitted = sample_posterior(training, c, run, priors=priors, rank_scale=rank_scale)
             if fitted.stopped == "interrupted":
                 # A candidate with fewer draws than the others cannot be compared with them.
                 raise Interrupted(f"stopped by Ctrl-C at {c} clusters; no candidate is recommended.")
             within[c] = fitted.within_distance
             by_draw[c] = log_likelihood_by_draw(held_out, fitted, n_threads)
+            show(min(len(by_draw), len(first)))
 
         for c in first:
             try_number(c)
@@ -480,15 +478,9 @@ def _check_candidates(candidates: Iterable[int]) -> list[int]:
         raise InputTypeError(
             f"candidates must be several numbers of clusters, such as range(2, 9), not {candidates!r}."
         )
-    numbers = []
-    for c in candidates:
-        if isinstance(c, bool | np.bool_) or not hasattr(c, "__index__"):
-            raise InputTypeError(f"each candidate must be a whole number, but {c!r} is a {type(c).__name__}.")
-        numbers.append(operator.index(c))
+    numbers = [check_count("each candidate", c) for c in candidates]
     if not numbers:
         raise InputError("candidates is empty: give at least one number of clusters.")
-    if min(numbers) < 1:
-        raise InputError(f"each candidate must be at least 1, but {min(numbers)} is among {numbers}.")
     if twice := sorted({c for c in numbers if numbers.count(c) > 1}):
         raise InputError(f"candidates must differ, but {', '.join(map(str, twice))} is there more than once.")
     return sorted(numbers)
@@ -534,6 +526,11 @@ class TasteChoice:
         return tag("div", tag("p", self.reason), table)
 
 
+def ends_of_tastes(n_items: int) -> tuple[int, int]:
+    """Return the smallest and the largest number of tastes that is tried."""
+    return FEWEST_TASTES, max(FEWEST_TASTES, min(MOST_TASTES, n_items))
+
+
 def choose_tastes(
     clicks: Clicks, run: Run | None = None, *, priors: TastePriors | None = None, **model: Any
 ) -> TasteChoice:
@@ -548,7 +545,7 @@ def choose_tastes(
     check_priors(priors, TastePriors)
     kept, pairs = hold_out_clicks(clicks, run.seed)
     tried: dict[tuple[int, float], Scores] = {}
-    most = max(FEWEST_TASTES, min(MOST_TASTES, clicks.n_items))
+    _, most = ends = ends_of_tastes(clicks.n_items)
     first = min(FIRST_TASTES, most)
     half = max(first // 2, min(FEWEST_TASTES, first))
     with counting(run.progress, "candidates", 6) as show:
@@ -580,7 +577,7 @@ def choose_tastes(
             best = number
         while n_tastes > best and _is_ahead(score(best, concentration), score(n_tastes, concentration), pairs):
             n_tastes //= 2
-    return _choice(tried, (n_tastes, concentration), pairs, priors, (FEWEST_TASTES, most))
+    return _choice(tried, (n_tastes, concentration), pairs, priors, ends)
 
 
 def _is_ahead(one: Scores, other: Scores, pairs: NDArray[np.int64]) -> bool:

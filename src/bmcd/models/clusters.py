@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, NamedTuple, overload
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bmcd.clicks.log import Clicks, Library
 from bmcd.errors import InputError
-from bmcd.inference.draws import ClusterMatching, Draws
 from bmcd.markup import short_title, table
 from bmcd.utils import shown
 
@@ -146,30 +145,22 @@ class ClusterSummary:
         return "\n".join(lines)
 
 
-class ClusterSummaries(Sequence[ClusterSummary]):
+class ClusterSummaries(tuple[ClusterSummary, ...]):
     """All clusters, the largest first. `print` it, or take `to_frame()`."""
 
-    def __init__(self, clusters: Sequence[ClusterSummary], library: Library = "pandas") -> None:
-        self._clusters, self._library = tuple(clusters), library
+    library: Library
 
-    @overload
-    def __getitem__(self, index: int) -> ClusterSummary: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[ClusterSummary]: ...
-    def __getitem__(self, index: int | slice) -> ClusterSummary | Sequence[ClusterSummary]:
-        return self._clusters[index]
-
-    def __len__(self) -> int:
-        return len(self._clusters)
-
-    def __iter__(self) -> Iterator[ClusterSummary]:
-        return iter(self._clusters)
+    def __new__(cls, clusters: Iterable[ClusterSummary], library: Library = "pandas") -> Self:
+        """Return the summaries; frames are made with this library."""
+        found = super().__new__(cls, clusters)
+        found.library = library
+        return found
 
     def __repr__(self) -> str:
-        return "\n\n".join(map(str, self._clusters))
+        return "\n\n".join(map(str, self))
 
     def _repr_html_(self) -> str:
-        kind = self._clusters[0].kind if self._clusters else "cluster"
+        kind = self[0].kind if self else "cluster"
         rows = [
             (
                 c.cluster,
@@ -179,14 +170,14 @@ class ClusterSummaries(Sequence[ClusterSummary]):
                 ", ".join(short_title(i.title) for i in c.top),
                 ", ".join(short_title(i.title) for i in c.apart),
             )
-            for c in self._clusters
+            for c in self
         ]
         return table((kind, "users", "alpha", "chains agree", "best items, best first", "set apart by"), rows)
 
     def named(self, names: Mapping[int, str]) -> ClusterSummaries:
         """Return the same with these names, by cluster number."""
-        named = [replace(c, name=names.get(c.cluster) or None) for c in self._clusters]
-        return ClusterSummaries(named, self._library)
+        named = [replace(c, name=names.get(c.cluster) or None) for c in self]
+        return ClusterSummaries(named, self.library)
 
     def to_frame(self) -> Any:
         """Return a frame with a row for each cluster and each of its items, in `top` and then in `apart`.
@@ -209,47 +200,31 @@ class ClusterSummaries(Sequence[ClusterSummary]):
                 "rank_elsewhere": i.elsewhere,
                 "sets_apart": i in c.apart,
             }
-            for c in self._clusters
+            for c in self
             for i in dict.fromkeys((*c.top, *c.apart))
         ]
         data = {name: [row[name] for row in rows] for name in rows[0]}
-        return nw.from_dict(data, backend=self._library).to_native()
+        return nw.from_dict(data, backend=self.library).to_native()
 
 
 def _with_ends(name: str, value: float, ends: tuple[float, float]) -> dict[str, float]:
     return {name: value, f"{name}_low": ends[0], f"{name}_high": ends[1]}
 
 
-class Groups(NamedTuple):
-    """What summaries are made of: arrays [chain, draw, cluster, ...], clusters in the order of their numbers."""
+def summarise(
+    clicks: Clicks,
+    kind: Literal["cluster", "taste"],
+    *,
+    alpha: NDArray[np.float64],
+    rho: NDArray[Any],
+    sizes: NDArray[np.float64],
+    share: NDArray[np.float64],
+    agreement: NDArray[np.float64],
+) -> ClusterSummaries:
+    """Return a summary of each group from arrays [chain, draw, group, ...], groups in the order of their numbers.
 
-    kind: Literal["cluster", "taste"]
-    alpha: NDArray[np.float64]
-    rho: NDArray[Any]
-    sizes: NDArray[np.float64]
-    """Users."""
-    share: NDArray[np.float64]  # [cluster]
-    agreement: NDArray[np.float64]  # [cluster]
-
-
-def summarise_clusters(draws: Draws, names: ClusterMatching, clicks: Clicks) -> ClusterSummaries:
-    """Return a summary of each cluster in the draws; ``clicks`` has the ids and titles of the items."""
-    # Where a chain sees a sample of the users, they stand for all.
-    scale_up = draws.problem.n_users / draws.problem.n_users_of_chain
-    groups = Groups(
-        "cluster",
-        names.sort(draws.alpha),
-        names.sort(draws.rho),
-        names.sort(draws.label_counts.astype(np.float64)) * scale_up,
-        names.sort(draws.tau).mean(axis=(0, 1)),
-        names.agreement,
-    )
-    return summarise_groups(groups, clicks)
-
-
-def summarise_groups(groups: Groups, clicks: Clicks) -> ClusterSummaries:
-    """Return a summary of each group; ``clicks`` has the ids and titles of the items."""
-    alpha, rho, sizes, share = groups.alpha, groups.rho, groups.sizes, groups.share
+    ``sizes`` are numbers of users; ``share`` and ``agreement`` are by group; ``clicks`` has the items.
+    """
     rank = rho.mean(axis=(0, 1))
     low, high = np.percentile(rho, INTERVAL, axis=(0, 1))
     titles = [str(title) for title in (clicks.items if clicks.titles is None else clicks.titles).tolist()]
@@ -275,8 +250,8 @@ def summarise_groups(groups: Groups, clicks: Clicks) -> ClusterSummaries:
                 alpha_interval=_interval(alpha[:, :, c]),
                 top=tuple(items[i] for i in np.argsort(rank[c], kind="stable")[:TOP]),
                 apart=tuple(items[i] for i in apart),
-                agreement=float(groups.agreement[c]),
-                kind=groups.kind,
+                agreement=float(agreement[c]),
+                kind=kind,
             )
         )
     suggested = suggest_names([[item.title for item in c.apart or c.top] for c in summaries], titles)

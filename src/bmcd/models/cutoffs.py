@@ -1,17 +1,13 @@
 """What a cut-off does: how many recommendations are kept, and how many of those are hits."""
 
-# mypy: disable-error-code="no-untyped-def"
-
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numba
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-import bmcd.compiling  # noqa: F401  (must stand before the first kernel)
 from bmcd.clicks.log import Library
 from bmcd.errors import InputError
 from bmcd.utils import Floats
@@ -34,7 +30,7 @@ def betting_p_value(values: Floats, least: float, confidence: float = 0.95, seed
     if least <= 0:
         return 0.0
     order = np.random.default_rng([seed, len(values)]).permutation(len(values))
-    return float(np.exp(-_log_capital(np.ascontiguousarray(values[order], np.float64), least, 1 - confidence)))
+    return float(np.exp(-_log_capital(np.asarray(values[order], np.float64), least, 1 - confidence)))
 
 
 def lower_bound(values: Floats, confidence: float = 0.95, seed: int = 0) -> float:
@@ -75,22 +71,14 @@ def qualified(n: int, p_value: Callable[[int], float], starts: Sequence[int], co
     return sorted(found)
 
 
-@numba.njit(cache=True, nogil=True)
-def _log_capital(values, least, level):
+def _log_capital(values: Floats, least: float, level: float) -> float:
     """Return the logarithm of the largest capital that bets on a mean above ``least`` ever had."""
-    n = values.size
-    total, squares = 0.5, 0.25
-    mean, variance = 0.5, 0.25
-    capital, largest = 0.0, 0.0
-    for i in range(n):
-        bet = min(np.sqrt(2.0 * np.log(1.0 / level) / (n * variance)), BOLDEST / least)
-        capital += np.log1p(bet * (values[i] - least))
-        largest = max(largest, capital)
-        total += values[i]
-        mean = total / (i + 2)
-        squares += (values[i] - mean) ** 2
-        variance = max(squares / (i + 2), 1e-12)
-    return largest
+    number = np.arange(2, values.size + 2)
+    mean = (0.5 + np.cumsum(values)) / number
+    variance = np.maximum((0.25 + np.cumsum((values - mean) ** 2)) / number, 1e-12)
+    before = np.concatenate(([0.25], variance[:-1]))  # a bet is made before its value is known
+    bet = np.minimum(np.sqrt(2.0 * np.log(1.0 / level) / (values.size * before)), BOLDEST / least)
+    return float(np.cumsum(np.log1p(bet * (values - least))).max(initial=0.0))
 
 
 # Cut-offs of the paper's tables are multiples of this.

@@ -5,9 +5,9 @@
 from __future__ import annotations
 
 import math
-import numbers
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
+from functools import partial
 from typing import Any, NamedTuple
 
 import numba
@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 import bmcd.compiling  # noqa: F401  (must stand before the first kernel)
-from bmcd.clicks.item_table import ItemTable, group_numbers
+from bmcd.clicks.item_table import ItemGroups, ItemTable, group_numbers
 from bmcd.errors import InputError, InputTypeError
 from bmcd.models.top_k import Lists
-from bmcd.utils import Floats, listed, shown
+from bmcd.utils import Floats, check_count, check_number, listed, shown
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
@@ -75,24 +75,18 @@ class ListRules:
     worth: float = 0.0
 
     def __post_init__(self) -> None:
-        caps = self.at_most.items() if isinstance(self.at_most, Mapping) else [("", self.at_most)]
-        for name, cap in caps:
-            if cap is not None and not _is_whole(cap, 0 if name else 1):
-                of = f" of {shown(name)}" if name else ""
-                raise InputError(
-                    f"at_most{of} must be a whole number, {0 if name else 1} or more, not {shown(cap)}."
-                )
-        if self.at_least_groups is not None and not _is_whole(self.at_least_groups, 1):
-            raise InputError(
-                f"at_least_groups must be a whole number, 1 or more, not {shown(self.at_least_groups)}."
-            )
+        if isinstance(self.at_most, Mapping):
+            for name, cap in self.at_most.items():
+                check_count(f"at_most of {shown(name)}", cap, 0)
+        elif self.at_most is not None:
+            check_count("at_most", self.at_most)
+        if self.at_least_groups is not None:
+            check_count("at_least_groups", self.at_least_groups)
         if self.shares is not None and not isinstance(self.shares, Mapping):
             raise InputTypeError(f"shares must be a dict such as {{'local': 0.2}}, not {shown(self.shares)}.")
         for name, share in (self.shares or {}).items():
-            if not _is_number(share) or not 0 <= share <= 1:
-                raise InputError(f"the share of {shown(name)} must be from 0 to 1, not {shown(share)}.")
-        if not _is_number(self.worth) or self.worth < 0:
-            raise InputError(f"worth must be a number of expected hits, 0 or more, not {shown(self.worth)}.")
+            check_number(f"the share of {shown(name)}", share, high=1)
+        check_number("worth, in expected hits,", self.worth)
 
     def to_dict(self) -> dict[str, Any]:
         """Return what was given, ready for JSON.
@@ -187,9 +181,10 @@ def read_rules(rules: Rules, table: ItemTable | None, k: int, allowed: Bools) ->
     if len({name for name, _ in found}) < len(found):
         raise InputError(f"there are two sets of rules about {listed([name for name, _ in found])}. Join them.")
     names: list[str] = []
-    caps, floors, there = list[Ints](), list[Ints](), list[Bools]()
+    caps, floors, there, owners = list[Ints](), list[Ints](), list[Bools](), list[Ints]()
+    numbers: list[NDArray[Any]] = []
     column: list[int] = []
-    for number, (one, (name, groups)) in enumerate(zip(given, found, strict=True)):
+    for place, (one, (name, groups)) in enumerate(zip(given, found, strict=True)):
         cap, floor = np.full(len(groups.names), NO_CAP, np.int64), np.zeros(len(groups.names), np.int64)
         if isinstance(one.at_most, Mapping):
             most = [min(int(cap_of), NO_CAP) for cap_of in one.at_most.values()]
@@ -201,33 +196,21 @@ def read_rules(rules: Rules, table: ItemTable | None, k: int, allowed: Bools) ->
             math.ceil(share * k - ROUNDING) for share in shares.values()
         ]
         n_items = np.bincount(groups.numbers[np.repeat(allowed, np.diff(groups.starts))], minlength=len(cap))
-        _refuse_impossible(
-            one, name, groups.names, cap, floor, n_items, groups.is_single, allowed, groups.starts, k
-        )
+        _refuse_impossible(one, name, groups, cap, floor, n_items, allowed, k)
+        owners.append(np.repeat(np.arange(table.n_items), np.diff(groups.starts)))
+        numbers.append(groups.numbers + len(names))
         caps.append(cap)
         floors.append(floor)
         there.append(n_items > 0)
-        column += [number] * len(cap)
+        column += [place] * len(cap)
         names += groups.names
-    first = [0, *np.cumsum([len(cap) for cap in caps]).tolist()]
-    lengths = [np.diff(groups.starts) for _, groups in found]
-    starts = np.concatenate(([0], np.cumsum(sum(lengths)))).astype(np.int64)
-    if len(found) == 1:
-        own = found[0][1].numbers
-    else:
-        parts = [
-            [
-                groups.numbers[groups.starts[i] : groups.starts[i + 1]] + first[c]
-                for c, (_, groups) in enumerate(found)
-            ]
-            for i in range(table.n_items)
-        ]
-        own = np.concatenate([part for item in parts for part in item]) if parts else np.zeros(0, np.int32)
+    owner = np.concatenate(owners)
+    n_groups = np.bincount(owner, minlength=table.n_items)
     return ReadRules(
         given,
         tuple(names),
-        starts,
-        own.astype(np.int32),
+        np.concatenate(([0], np.cumsum(n_groups))).astype(np.int64),
+        np.concatenate(numbers)[np.argsort(owner, kind="stable")].astype(np.int32),
         np.array(column, np.int32),
         np.concatenate(caps),
         np.concatenate(floors),
@@ -239,12 +222,11 @@ def read_rules(rules: Rules, table: ItemTable | None, k: int, allowed: Bools) ->
 
 
 def _refuse_impossible(
-    rules: ListRules, column: str, names: tuple[str, ...], cap: Ints, floor: Ints, n_items: Ints, is_single: bool,
-    allowed: Bools, starts: Ints, k: int,
-) -> None:  # fmt: skip
+    rules: ListRules, column: str, groups: ItemGroups, cap: Ints, floor: Ints, n_items: Ints, allowed: Bools, k: int
+) -> None:
     """Raise an error if no list of k items can keep the rules, by name and number."""
     for g in np.flatnonzero(floor > np.minimum(cap, n_items)).tolist():
-        asks = f"shares asks for {floor[g]} of {shown(names[g])} in a list of {k}"
+        asks = f"shares asks for {floor[g]} of {shown(groups.names[g])} in a list of {k}"
         if floor[g] > n_items[g]:
             raise InputError(f"{asks}, but only {n_items[g]} of its items may be recommended. Ask for less.")
         raise InputError(f"{asks}, but at_most allows {cap[g]}. Change one of them.")
@@ -255,9 +237,9 @@ def _refuse_impossible(
             f"at_least_groups asks for {least} groups of {column!r}, but only {there} have items that may be "
             f"recommended. Ask for at most {there}."
         )
-    if not is_single:  # an item may serve several rules at once
+    if not groups.is_single:  # an item may serve several rules at once
         return
-    named = " + ".join(f"{floor[g]} of {shown(names[g])}" for g in asked[:6].tolist())
+    named = " + ".join(f"{floor[g]} of {shown(groups.names[g])}" for g in asked[:6].tolist())
     needed, more = int(floor.sum()), max(0, least - len(asked))
     if needed > k:
         raise InputError(f"shares asks for {named}, {needed} items together, but a list has {k}. Ask for less.")
@@ -267,7 +249,7 @@ def _refuse_impossible(
             f"{also}at_least_groups={least} needs {more} more groups: {needed + more} items, but a list has {k}. "
             "Ask for less, or raise k."
         )
-    without = int((allowed & (np.diff(starts) == 0)).sum())
+    without = int((allowed & (np.diff(groups.starts) == 0)).sum())
     most = int(np.minimum(cap, n_items).sum()) + without
     if most < min(k, int(allowed.sum())):
         raise InputError(
@@ -297,16 +279,25 @@ def ruled_lists(
         plain += float(np.where(lists.items[:, :k] >= 0, score[:, :k], 0.0).sum())
         before = np.sort(lists.items[:, :k], axis=1)
         wide = lists.items.shape[1]
-        places, lacking = choose(lists.items, score, k, rules)
+        items = np.full((len(users), min(k, wide)), -1, np.int64)
+        values = {name: np.zeros(items.shape) for name in lists.values}
+        lacking = np.zeros((len(users), 4), np.int64)
         cut = (lists.items[:, -1] >= 0) & (wide < int(every.sum())) if wide else np.zeros(len(users), np.bool_)
-        short = np.flatnonzero(cut & (lacking > 0).any(axis=1))
-        if len(short):
-            lists, places, lacking = _with_more(ask, users, short, lists, places, lacking, every, k, rules, value)
-        items = np.where(places >= 0, np.take_along_axis(lists.items, np.maximum(places, 0), axis=1), -1)
-        values = {
-            name: np.where(places >= 0, np.take_along_axis(of, np.maximum(places, 0), axis=1), 0.0)
-            for name, of in lists.values.items()
-        }
+        rows, own = np.arange(len(users)), lists
+        for wider in (_with_floors, _with_groups, None):
+            places, lacking[rows] = choose(own.items, own.values[value], k, rules)
+            there, places = places >= 0, np.maximum(places, 0)
+            items[rows] = np.where(there, np.take_along_axis(own.items, places, axis=1), -1)
+            for name, of in own.values.items():
+                values[name][rows] = np.where(there, np.take_along_axis(of, places, axis=1), 0.0)
+            # Items that a floor forces into the list cost no certainty about the others.
+            unsure = lacking[rows, 0 if wider is _with_floors or not rules.is_exact else 1 :]
+            short = np.flatnonzero(cut[rows] & (unsure > 0).any(axis=1))
+            if wider is None or not len(short):
+                break
+            rows = rows[short]
+            own = Lists(own.items[short], {name: of[short] for name, of in own.values.items()})
+            own = wider(own, partial(ask, users[rows]), every, k, rules, value)
         kept += float(values[value].sum())
         n_changed += int((np.sort(items, axis=1) != before[:, : items.shape[1]]).any(axis=1).sum())
         n_unkept += int((lacking[:, :3] > 0).any(axis=1).sum())
@@ -332,55 +323,27 @@ def _mean_of(parts: list[tuple[Any, int]]) -> Any:
     return sum(value * number for value, number in parts) / n_users
 
 
-def _with_more(
-    ask: Ask, users: Ints, short: Ints, lists: Lists, places: Ints, lacking: Ints, every: Bools, k: int,
-    rules: ReadRules, value: str,
-) -> tuple[Lists, Ints, Ints]:  # fmt: skip
-    """Choose again for the users whose candidates were too few, from more of them."""
-    own = Lists(lists.items[short], {name: of[short] for name, of in lists.values.items()})
+AskForMore = Callable[[int, Bools], Lists]
 
-    def add(rows: Ints, number: int, mask: Bools) -> None:
-        nonlocal own
-        if not len(rows) or not mask.any():
-            return
-        more = ask(users[short[rows]], number, mask)
-        full = Lists(
-            np.full((len(short), more.items.shape[1]), -1, np.int64),
-            {name: np.zeros((len(short), more.items.shape[1])) for name in own.values},
-        )
-        full.items[rows] = more.items
-        for name in own.values:
-            full.values[name][rows] = more.values[name]
-        own = merged(own, full, value)
 
-    # Items that a floor forces into the list cost no certainty about the others.
+def _with_floors(own: Lists, ask: AskForMore, every: Bools, k: int, rules: ReadRules, value: str) -> Lists:
+    """Return more candidates: as many of each group as its floor."""
     for g in np.flatnonzero(rules.floor > 0).tolist():
-        in_group = _counts_of(own.items, rules, g)
-        add(np.flatnonzero(in_group < rules.floor[g]), int(rules.floor[g]), every & _in_group(rules, g))
-    _, left = choose(own.items, own.values[value], k, rules)
-    rest = np.flatnonzero((left[:, 1:] > 0).any(axis=1) | ((left > 0).any(axis=1) & (not rules.is_exact)))
-    if len(rest) and len(rules.names) <= FEW_GROUPS:
-        for g in range(len(rules.names)):
-            add(rest, k, every & _in_group(rules, g))
-        add(rest, k, every & (np.diff(rules.starts) == 0))
-    elif len(rest):
-        add(rest, min(len(every), MANY), every)
-    chosen, left = choose(own.items, own.values[value], k, rules)
-    wide = max(lists.items.shape[1], own.items.shape[1])
+        own = _with_more(own, ask, int(rules.floor[g]), every & _in_group(rules, g), value)
+    return own
 
-    def widened(array: NDArray[Any], fill: Any) -> NDArray[Any]:
-        out = np.full((len(array), wide), fill, array.dtype)
-        out[:, : array.shape[1]] = array
-        return out
 
-    items = widened(lists.items, -1)
-    items[short] = widened(own.items, -1)
-    values = {}
-    for name, of in lists.values.items():
-        values[name] = widened(of, 0.0)
-        values[name][short] = widened(own.values[name], 0.0)
-    places[short], lacking[short] = chosen[:, : places.shape[1]], left
-    return Lists(items, values, lists.about), places, lacking
+def _with_groups(own: Lists, ask: AskForMore, every: Bools, k: int, rules: ReadRules, value: str) -> Lists:
+    """Return more candidates: the best k of each group and of the items without one, or just more."""
+    if len(rules.names) > FEW_GROUPS:
+        return _with_more(own, ask, min(len(every), MANY), every, value)
+    for g in range(len(rules.names)):
+        own = _with_more(own, ask, k, every & _in_group(rules, g), value)
+    return _with_more(own, ask, k, every & (np.diff(rules.starts) == 0), value)
+
+
+def _with_more(own: Lists, ask: AskForMore, number: int, mask: Bools, value: str) -> Lists:
+    return merged(own, ask(number, mask), value) if mask.any() else own
 
 
 def merged(one: Lists, other: Lists, value: str) -> Lists:
@@ -407,12 +370,6 @@ def _in_group(rules: ReadRules, group: int) -> Bools:
     n_items = len(rules.starts) - 1
     owner = np.repeat(np.arange(n_items), np.diff(rules.starts))
     return np.bincount(owner[rules.numbers == group], minlength=n_items) > 0
-
-
-def _counts_of(items: Ints, rules: ReadRules, group: int) -> Ints:
-    """Return how many of a user's candidates are in a group."""
-    inside = np.append(_in_group(rules, group), False)
-    return np.asarray(inside[items].sum(axis=1), np.int64)
 
 
 def groups_in_lists(items: Ints, rules: ReadRules) -> Ints:
@@ -464,13 +421,7 @@ def _choose(items, score, starts, numbers, column, cap, floor, least, worth, is_
     count = np.zeros(n_groups, np.int64)
     different = np.zeros(n_columns, np.int64)
     taken = np.zeros(n, np.bool_)
-    asked = False
-    for g in range(n_groups):
-        asked = asked or floor[g] > 0
-    grouped, most_worth = False, 0.0
-    for c in range(n_columns):
-        grouped = grouped or least[c] > 0
-        most_worth = max(most_worth, worth[c])
+    asked, grouped, most_worth = np.any(floor > 0), np.any(least > 0), worth.max()
     valued = most_worth > 0.0
     seen = np.full(n_groups, -1, np.int64)
     for u in range(n_users):
@@ -507,24 +458,14 @@ def _choose(items, score, starts, numbers, column, cap, floor, least, worth, is_
                     break
                 taken[best] = True
                 length += 1
-                for e in range(starts[items[u, best]], starts[items[u, best] + 1]):
-                    g = numbers[e]
-                    if count[g] == 0:
-                        different[column[g]] += 1
-                    count[g] += 1
+                _add(items[u, best], 1, starts, numbers, column, count, different)
         if swaps:
             _swap(
                 items[u], score[u], size, starts, numbers, column, cap, floor, least, worth, count, different, taken
             )
-        place = 0
-        for i in range(size):
-            if taken[i]:
-                chosen[u, place] = i
-                place += 1
-        for g in range(n_groups):
-            lacking[u, 0] += max(floor[g] - count[g], 0)
-        for c in range(n_columns):
-            lacking[u, 1] += max(least[c] - different[c], 0)
+        chosen[u, :length] = np.flatnonzero(taken)
+        lacking[u, 0] = np.maximum(floor - count, 0).sum()
+        lacking[u, 1] = np.maximum(least - different, 0).sum()
         lacking[u, 2] = min(k, n) - length
         if valued and size:
             # A group that no candidate is in might be worth more than the least of the items that can go.
@@ -546,6 +487,16 @@ def _choose(items, score, starts, numbers, column, cap, floor, least, worth, is_
 
 
 @numba.njit(cache=True, nogil=True)
+def _add(item, change, starts, numbers, column, count, different):
+    """Count the groups of an item that enters a list (``change`` 1) or leaves it (-1)."""
+    for e in range(starts[item], starts[item + 1]):
+        g = numbers[e]
+        before = count[g] > 0
+        count[g] += change
+        different[column[g]] += int(count[g] > 0) - int(before)
+
+
+@numba.njit(cache=True, nogil=True)
 def _swap(items, score, size, starts, numbers, column, cap, floor, least, worth, count, different, taken):
     """Exchange one item for another as long as that raises the value and breaks no more rules."""
     for _ in range(MOST_SWAPS):
@@ -553,13 +504,10 @@ def _swap(items, score, size, starts, numbers, column, cap, floor, least, worth,
         for out in range(size):
             if not taken[out]:
                 continue
+            _add(items[out], -1, starts, numbers, column, count, different)
             loss = score[out]
             for e in range(starts[items[out]], starts[items[out] + 1]):
-                g = numbers[e]
-                count[g] -= 1
-                if count[g] == 0:
-                    different[column[g]] -= 1
-                    loss += worth[column[g]]
+                loss += worth[column[numbers[e]]] if count[numbers[e]] == 0 else 0.0
             for i in range(size):
                 if taken[i]:
                     continue
@@ -571,45 +519,17 @@ def _swap(items, score, size, starts, numbers, column, cap, floor, least, worth,
                 if not fits or gain <= best_gain:
                     continue
                 # What was kept before must be kept after, as far as it was.
-                for e in range(starts[items[i]], starts[items[i] + 1]):
-                    g = numbers[e]
-                    if count[g] == 0:
-                        different[column[g]] += 1
-                    count[g] += 1
+                _add(items[i], 1, starts, numbers, column, count, different)
                 for e in range(starts[items[out]], starts[items[out] + 1]):
                     g = numbers[e]
-                    if count[g] < floor[g]:
-                        fits = False
-                    if count[g] == 0 and different[column[g]] < least[column[g]]:
-                        fits = False
-                for e in range(starts[items[i]], starts[items[i] + 1]):
-                    g = numbers[e]
-                    count[g] -= 1
-                    if count[g] == 0:
-                        different[column[g]] -= 1
+                    fits = fits and count[g] >= floor[g]
+                    fits = fits and (count[g] > 0 or different[column[g]] >= least[column[g]])
+                _add(items[i], -1, starts, numbers, column, count, different)
                 if fits:
                     best_gain, best_out, best_in = gain, out, i
-            for e in range(starts[items[out]], starts[items[out] + 1]):
-                g = numbers[e]
-                if count[g] == 0:
-                    different[column[g]] += 1
-                count[g] += 1
+            _add(items[out], 1, starts, numbers, column, count, different)
         if best_out < 0:
             return
         for change, i in ((-1, best_out), (1, best_in)):
             taken[i] = change > 0
-            for e in range(starts[items[i]], starts[items[i] + 1]):
-                g = numbers[e]
-                if change > 0 and count[g] == 0:
-                    different[column[g]] += 1
-                count[g] += change
-                if change < 0 and count[g] == 0:
-                    different[column[g]] -= 1
-
-
-def _is_whole(value: Any, least: int) -> bool:
-    return isinstance(value, numbers.Integral) and not isinstance(value, bool) and int(value) >= least
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, numbers.Real) and not isinstance(value, bool) and math.isfinite(float(value))
+            _add(items[i], change, starts, numbers, column, count, different)

@@ -174,14 +174,7 @@ def unpack_clicks(header: Mapping[str, Any], arrays: Arrays) -> Clicks:
     """Return the log that `pack_clicks` packed, or raise ValueError, KeyError or TypeError."""
     about = header["clicks"]
     n_users, n_items = (read_whole_number(about[name], name, least=0) for name in ("n_users", "n_items"))
-    starts = read_array(arrays, "clicks/starts", "<i8", (n_users + 1,))
-    sequence = read_array(arrays, "clicks/sequence", "<i4", arrays["clicks/sequence"].shape[:1])
-    if starts[0] != 0 or starts[-1] != len(sequence) or (np.diff(starts) < 0).any():
-        raise ValueError("the clicks of the users do not follow each other")
-    if ((sequence < -1) | (sequence >= n_items)).any():
-        raise ValueError(f"the items of the clicks must be among the {n_items} items")
-    goes_on = np.ones(len(sequence), np.bool_)  # whether the click before is of the same user
-    goes_on[starts[:-1][np.diff(starts) > 0]] = False
+    starts, sequence, goes_on = _read_rows(arrays, "clicks/", "sequence", n_users, -1, n_items)
     order = about["order"]
     if order not in ("time", "rows", None):
         raise ValueError(f"order is {shown(order)}")
@@ -200,7 +193,9 @@ def unpack_clicks(header: Mapping[str, Any], arrays: Arrays) -> Clicks:
         titles = objects(unpack_texts(arrays, "clicks/titles", n_items))
     if about["library"] not in LIBRARIES or not _are_texts([*about["history"], about["split"]]):
         raise ValueError("library, history or split of the clicks are not what they can be")
-    counts = {name: read_whole_number(about[name], name, 0) for name in ("n_repeated", "n_dropped", "n_new_users")}
+    counts: Any = {
+        name: read_whole_number(about[name], name, 0) for name in ("n_repeated", "n_dropped", "n_new_users")
+    }
     return Clicks(
         users=_unpack_ids(arrays, "users", n_users, about["ids"]["users"]),
         items=_unpack_ids(arrays, "items", n_items, about["ids"]["items"]),
@@ -215,9 +210,7 @@ def unpack_clicks(header: Mapping[str, Any], arrays: Arrays) -> Clicks:
         history=tuple(about["history"]),
         library=about["library"],
         split=about["split"],
-        n_repeated=counts["n_repeated"],
-        n_dropped=counts["n_dropped"],
-        n_new_users=counts["n_new_users"],
+        **counts,
         items_table=unpack_item_table(about["items_table"], arrays, n_items),
     )
 
@@ -253,15 +246,9 @@ def unpack_item_table(about: Any, arrays: Arrays, n_items: int) -> ItemTable | N
     for number, (name, size) in enumerate(zip(about["groups"], about["n_groups"], strict=True)):
         stem = f"{TABLE}groups_{number}/"
         names = tuple(unpack_texts(arrays, f"{stem}names", read_whole_number(size, "n_groups", 0)))
-        starts = read_array(arrays, f"{stem}starts", "<i8", (n_items + 1,))
-        numbers = read_array(arrays, f"{stem}numbers", "<i4", arrays[f"{stem}numbers"].shape[:1])
-        if starts[0] != 0 or starts[-1] != len(numbers) or (np.diff(starts) < 0).any():
-            raise ValueError(f"the groups of the column {name} do not follow each other")
-        same = np.zeros(len(numbers), np.bool_)  # whether the group before is one of the same item
-        same[:] = True
-        same[starts[:-1][np.diff(starts) > 0]] = False
-        if ((numbers < 0) | (numbers >= len(names))).any() or (np.diff(numbers, prepend=-1)[same] <= 0).any():
-            raise ValueError(f"the groups of the column {name} are not among its {len(names)}, or not ascending")
+        starts, numbers, goes_on = _read_rows(arrays, stem, "numbers", n_items, 0, len(names))
+        if (np.diff(numbers, prepend=-1)[goes_on] <= 0).any():
+            raise ValueError(f"the groups of the column {name} are not ascending")
         if list(names) != sorted(set(names)):
             raise ValueError(f"the names of the groups of the column {name} must be different, and in order")
         groups[name] = ItemGroups(names, starts, numbers)
@@ -345,6 +332,21 @@ def read_array(arrays: Arrays, name: str, dtype: str, shape: tuple[int, ...]) ->
     if array.dtype != np.dtype(dtype) or array.shape != shape:
         raise ValueError(f"{name} is {array.dtype} {array.shape}, not {np.dtype(dtype)} {shape}")
     return array
+
+
+def _read_rows(
+    arrays: Arrays, stem: str, name: str, n_rows: int, low: int, high: int
+) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.bool_]]:
+    """Return where rows begin, their numbers (low to high - 1), and whether each is of the row of that before."""
+    starts = read_array(arrays, f"{stem}starts", "<i8", (n_rows + 1,))
+    numbers = read_array(arrays, f"{stem}{name}", "<i4", arrays[f"{stem}{name}"].shape[:1])
+    if starts[0] != 0 or starts[-1] != len(numbers) or (np.diff(starts) < 0).any():
+        raise ValueError(f"the rows of {stem}{name} do not follow each other")
+    if ((numbers < low) | (numbers >= high)).any():
+        raise ValueError(f"{stem}{name} must have numbers from {low} to {high - 1}")
+    goes_on = np.ones(len(numbers), np.bool_)
+    goes_on[starts[:-1][np.diff(starts) > 0]] = False
+    return starts, numbers, goes_on
 
 
 def read_whole_number(value: Any, name: str, least: int = 1) -> int:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import Any, ClassVar, NamedTuple, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,7 @@ from bmcd.inference.draws import MaxDraws
 from bmcd.markup import paragraphs, table, tag
 from bmcd.models.clusters import ClusterSummaries, checked_names
 from bmcd.models.top_k import Lists, best_items, clicked_mask
+from bmcd.progress import counting
 from bmcd.utils import Floats
 
 # Clusters that hold, or tastes that add, less than this are not printed in an explanation.
@@ -25,8 +26,10 @@ SHOWN = 0.005
 
 
 @dataclass(frozen=True)
-class ExplainedProbability:
+class ExplainedProbability(ABC):
     """What every explanation reports: a probability, for whom, and from how many clicks."""
+
+    HEADS: ClassVar[tuple[str, ...]]
 
     user: Any
     item: Any
@@ -46,9 +49,20 @@ class ExplainedProbability:
             f"{who} has {self.n_clicked} click{'' if self.n_clicked == 1 else 's'}.",
         ]
 
-    def table(self, heads: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
-        """Return the explanation as HTML, with a row for each part of the probability."""
-        return tag("div", paragraphs(*self.opening()), table(heads, rows))
+    @abstractmethod
+    def parts(self) -> list[tuple[str, tuple[Any, ...]]]:
+        """Return each part of the probability that is not tiny, as a sentence and as a row of a table."""
+
+    def __str__(self) -> str:
+        return "\n".join([*self.opening(), *(f"- {line}" for line, _ in self.parts())])
+
+    def _repr_html_(self) -> str:
+        return tag("div", paragraphs(*self.opening()), table(self.HEADS, [row for _, row in self.parts()]))
+
+
+def in_brackets(name: str | None) -> str:
+    """Return a name to follow the number of a cluster, if there is one."""
+    return f" ({name})" if name else ""
 
 
 T = TypeVar("T")
@@ -75,6 +89,7 @@ class Predictor(ABC):
 
     def __init__(self, clicks: Clicks) -> None:
         self.clicks = clicks
+        self.every = np.arange(clicks.n_users)
         self.cluster_names: dict[int, str] = {}
         self._kept: dict[Hashable, object] = {}
 
@@ -105,7 +120,10 @@ class Predictor(ABC):
     def memberships(self, people: Clicks, options: Options) -> Floats:
         """Return P(user belongs to cluster), [user, cluster], clusters numbered as in `clusters`."""
 
-    @abstractmethod
+    def predictor(self, max_draws: MaxDraws) -> Any:
+        """Return the draws, prepared for predictions by their method ``blocks``."""
+        raise NotImplementedError
+
     def predictions(
         self, people: Clicks, rows: NDArray[np.int64] | None, k: int, options: Options
     ) -> Iterator[tuple[NDArray[np.int64], Predictions]]:
@@ -113,11 +131,16 @@ class Predictor(ABC):
 
         They are for the users in these rows of the fitted clicks, or, if rows is None, for ``people``, new users.
         """
+        matrix = people.matrix if rows is None else people.matrix[rows]
+        with counting(options.progress, "users", matrix.shape[0]) as show:
+            for block, predicted in self.predictor(options.max_draws).blocks(matrix, k, options.n_threads):
+                yield block, predicted
+                show(int(block[-1]) + 1)
 
     def rows(self, users: Iterable[object] | None) -> NDArray[np.int64]:
         """Return the rows of these users in the clicks; all rows if None."""
         if users is None:
-            return np.arange(self.clicks.n_users)
+            return self.every
         known, hint = self.clicks.users, "For users it was not fitted to, use recommend_for."
         # Kept: a caller with a million users asks for some thousand at a time.
         return positions(users, known, "user", hint, self.once("places", lambda: places_of(known)))
@@ -145,10 +168,20 @@ class Predictor(ABC):
         chosen, probability, mcse = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
         return Lists(chosen, {"probability": probability, "mcse": mcse})
 
-    def lists_of_all(self, k: int, options: Options, horizon: int) -> Lists:
-        """Return the same for all users and items; kept, since cut-offs and comparisons ask again."""
-        every, key = self.rows(None), ("lists", k, horizon, options.max_draws)
-        return self.once(key, lambda: self.lists(self.clicks, every, k, None, options, horizon))
+    def kept_lists(
+        self,
+        people: Clicks,
+        rows: NDArray[np.int64] | None,
+        k: int,
+        items: Iterable[object] | None,
+        options: Options,
+        horizon: int,
+    ) -> Lists:
+        """Return `lists`; those of all users and items are kept, since cut-offs and comparisons ask again."""
+        if rows is not self.every or items is not None:
+            return self.lists(people, rows, k, items, options, horizon)
+        key = ("lists", k, horizon, options.max_draws)
+        return self.once(key, lambda: self.lists(people, rows, k, None, options, horizon))
 
     def _allowed(self, items: Iterable[object] | None) -> NDArray[np.bool_]:
         """Return which items may be recommended."""

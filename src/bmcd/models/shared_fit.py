@@ -1,4 +1,4 @@
-"""What the fits of BMCD and Tastes share: earlier fits, the number of users of a chain, warnings.
+"""What BMCD and Tastes share: `SampledModel`, earlier fits, the number of users of a chain, warnings.
 
 `choose_max_users` sets some users apart, each with one click held out. Chains learn from samples of the others, of
 1,000 users, 2,000, and so on. Those set apart are scored from their other clicks alone, with the probabilities
@@ -9,9 +9,9 @@ probability of a held-out click by less than the standard error of that gain.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,9 +20,11 @@ from bmcd.clicks import splitting
 from bmcd.clicks.log import Clicks
 from bmcd.errors import ConvergenceWarning, FitWarning, InputError, Interrupted, Message, Option
 from bmcd.inference.diagnostics import Verdict
-from bmcd.inference.draws import ChainDraws, Previous, match_items
+from bmcd.inference.draws import ChainDraws, MaxDraws, Previous, match_items
 from bmcd.inference.run import LEAST_CLICKS, Run, check_max_users, users_of_chain
+from bmcd.models.base import ProbabilityModel
 from bmcd.models.predictor import Options, Predictor
+from bmcd.models.top_k import check_horizon, check_k
 from bmcd.progress import counting
 from bmcd.utils import Floats, shown
 
@@ -209,3 +211,55 @@ def warn_about_fit(verdict: Verdict, draws: ChainDraws, at_the_edge: str = "") -
     parts += [draws.resume] if stopped else []
     if text := " ".join(filter(None, parts)):
         warnings.warn(text, FitWarning if verdict.converged else ConvergenceWarning, stacklevel=3)
+
+
+class Fit(NamedTuple):
+    """What a fit of `BMCD` or `Tastes` leaves."""
+
+    clicks: Clicks
+    draws: Any
+    choice: Any  # ClusterChoice or TasteChoice, with "auto"
+    sample: UserSample | None
+    cluster_names: Mapping[int, str]
+
+
+class SampledModel(ProbabilityModel):
+    """A model fitted by sampling: what BMCD and Tastes share."""
+
+    clicks_: Clicks
+    choice_: Any
+    sample_: UserSample | None
+    n_clusters_: int
+    _answers: Any
+    _predictor: Callable[[Clicks, Any], Any]
+
+    def _learn(self, fit: Fit) -> None:
+        self.clicks_, self.draws_, self.choice_, self.sample_, names = fit
+        self.n_clusters_ = self.draws_.problem.n_clusters
+        self._answers = self._predictor(self.clicks_, self.draws_)
+        self._answers.cluster_names = dict(names)
+
+    def explain(
+        self,
+        user: Any,
+        item: Any,
+        k: int = 10,
+        *,
+        horizon: int | None = None,
+        max_draws: MaxDraws = "auto",
+        history: Iterable[Any] | None = None,
+    ) -> Any:
+        """Explain the probability of an item: the user's clusters or tastes, and what each contributes.
+
+        The probability is that of being among the next `horizon` clicks, by default k. ``history`` gives the clicks
+        of a user the model has not seen; ``user`` is then only a name (or None).
+
+        >>> import bmcd
+        >>> model = bmcd.BMCD(2).fit(bmcd.simulate(n_users=100, seed=1).clicks, draws=10, warmup=10, chains=2)
+        >>> explanation = model.explain(user=0, item=40, k=5)
+        >>> abs(explanation.probability - sum(c.contribution for c in explanation.clusters)) < 1e-9
+        True
+        """
+        person, column, title = self._to_explain(user, item, history)
+        k = check_horizon(horizon, check_k(k))
+        return self._answers.explain(person, column, k, max_draws, (user, item, title))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +29,7 @@ from bmcd.models.persistence import (
     unpack_clicks,
     without_users,
 )
-from bmcd.models.shared_fit import COLUMNS, SHARE, UserSample, sample_table
+from bmcd.models.shared_fit import COLUMNS, SHARE, Fit, UserSample, sample_table
 from bmcd.utils import shown
 
 if TYPE_CHECKING:
@@ -42,16 +42,6 @@ TALLY, CHOICE = "draws/tally", "choice/"
 PAPER_OPTIONS = {"alpha_update", "ranks_move"}
 MIXTURE_OPTIONS = {"rate", "concentration", "distance", "rank_scale", "sampler", "start", "count_k", "n_clusters"}
 TASTE_OPTIONS = {"model", "distance", "rank_scale", "n_alphas", "scale_rate", "a", "b", "n_tastes"}
-
-
-class Fit(NamedTuple):
-    """What a fit of `BMCD` or `Tastes` leaves."""
-
-    clicks: Clicks
-    draws: Any
-    choice: Any  # ClusterChoice or TasteChoice, with "auto"
-    sample: UserSample | None
-    cluster_names: Mapping[int, str]
 
 
 def pack_mixture(fit: Fit, options: Mapping[str, Any], with_users: bool) -> Packed:
@@ -82,7 +72,6 @@ def unpack_mixture(header: Mapping[str, Any], arrays: Arrays) -> tuple[dict[str,
         read_whole_number(k, "count_k")
     left_out = {"n_clusters"} if options["sampler"] == "paper" else {"n_clusters", *PAPER_OPTIONS}
     clicks, fields = _unpack(header, arrays, MIXTURE, {k: v for k, v in options.items() if k not in left_out})
-    _check_finite(fields, ("alpha", "tau", "log_joint", "within_distance"))
     if (fields["alpha"] < 0).any() or (fields["tau"] < 0).any() or not np.allclose(fields["tau"].sum(axis=2), 1.0):
         raise ValueError("alpha must not be negative, and tau must be weights that sum to 1")
     draws = Draws(**fields, tally=_tally(arrays, fields, clicks))
@@ -108,7 +97,6 @@ def unpack_tastes(header: Mapping[str, Any], arrays: Arrays) -> tuple[dict[str, 
     options = _checked_options(header, TASTE_OPTIONS, {"start", "max_users"})
     n_tastes = options.pop("n_tastes")
     clicks, fields = _unpack(header, arrays, TASTES, options)
-    _check_finite(fields, ("alpha", "a", "b", "log_joint", "visits_per_taste", "probe"))
     for name in ("alpha", "a", "b"):
         if (fields[name] <= 0).any():
             raise ValueError(f"{name} must be positive")
@@ -232,6 +220,8 @@ def _unpack(
     for name, (dtype, dims) in schema.traces.items():
         shape = (plan.n_chains, log_joint.shape[1], *problem.shape(dims, probed=n_probed))
         fields[name] = read_array(arrays, f"draws/{name}", problem.stored_dtype(dtype), shape)
+        if name not in schema.shares and not np.isfinite(fields[name]).all():
+            raise ValueError(f"{name} has values that are not finite")
     check_rankings(fields["rho"], problem.n_items, "rho")
     return clicks, fields | {
         "warmup_log_joint": read_array(arrays, "draws/warmup_log_joint", "<f8", (plan.n_chains, plan.warmup)),
@@ -239,12 +229,6 @@ def _unpack(
         "problem": problem, "plan": plan, "seed": header["seed"], "version": header["version"],
         **{name: run[name] for name in ("stopped", "note", "caveat")},
     }  # fmt: skip
-
-
-def _check_finite(fields: Mapping[str, Any], names: tuple[str, ...]) -> None:
-    for name in names:
-        if not np.isfinite(fields[name]).all():
-            raise ValueError(f"{name} has values that are not finite")
 
 
 def _tally(arrays: Arrays, fields: Mapping[str, Any], clicks: Clicks) -> NDArray[Any] | None:
@@ -291,10 +275,11 @@ def read_cluster_choice(header: Mapping[str, Any], arrays: Arrays, clicks: Click
             raise ValueError("the held-out users of the choice are not among the users")
         users = clicks.users[rows]
         scores = {c: read_array(arrays, f"{SCORES}/{c}", "<f8", rows.shape) for c in numbers}
+    within = {c: f"{WITHIN}/{c}" for c in numbers}
     choice = ClusterChoice(
         **{name: read_whole_number(facts[name], name) for name in NUMBERS},
         table=table,
-        within_distance={c: _floats(arrays, f"{WITHIN}/{c}") for c in numbers},
+        within_distance={c: read_array(arrays, w, "<f8", arrays[w].shape) for c, w in within.items()},
         log_likelihood=scores,
         held_out_users=users,
     )
@@ -330,7 +315,3 @@ def _frame(columns: Mapping[str, Any], index: str | None = None) -> pd.DataFrame
     arrays = {str(name): np.array(values, whole.get(name, np.float64)) for name, values in dict(columns).items()}
     frame = pd.DataFrame(arrays)
     return frame if index is None else frame.set_index(index)
-
-
-def _floats(arrays: Arrays, name: str) -> NDArray[np.float64]:
-    return read_array(arrays, name, "<f8", arrays[name].shape)

@@ -31,9 +31,8 @@ from bmcd.inference.diagnostics import MIN_DRAWS, State, Verdict
 from bmcd.inference.draws import MaxDraws, draws_per_chain
 from bmcd.inference.tastes.draws import TasteDraws
 from bmcd.mallows.latent.scan import REORDER
-from bmcd.models.clusters import ClusterSummaries, Groups, summarise_groups
-from bmcd.models.predictor import SHOWN, ExplainedProbability, Options, Predictions, Predictor
-from bmcd.progress import counting
+from bmcd.models.clusters import ClusterSummaries, summarise
+from bmcd.models.predictor import SHOWN, ExplainedProbability, Options, Predictions, Predictor, in_brackets
 from bmcd.utils import Floats, thread_count
 
 
@@ -54,11 +53,6 @@ class TasteContribution:
     name: str | None = None
     """Its name, if it has one."""
 
-    @property
-    def called(self) -> str:
-        """The name in brackets, to follow the number."""
-        return f" ({self.name})" if self.name else ""
-
 
 @dataclass(frozen=True)
 class TasteExplanation(ExplainedProbability):
@@ -70,25 +64,19 @@ class TasteExplanation(ExplainedProbability):
     tastes: tuple[TasteContribution, ...]
     """The largest contribution first."""
 
-    def __str__(self) -> str:
-        lines = self.opening()
-        for t in self.tastes:
-            if t.contribution >= SHOWN:
-                lines.append(
-                    f"- {t.share:.0%} of the visits go to taste {t.taste}{t.called}, which has it at rank "
-                    f"{t.rank:.0f} and clicks it in {t.click_probability:.1%} of its visits: adds "
-                    f"{t.contribution:.1%}"
-                )
-        return "\n".join(lines)
+    HEADS = ("taste", "share of visits", "rank there", "clicked in a visit", "adds")
 
-    def _repr_html_(self) -> str:
-        rows = [
-            (t.taste, f"{t.share:.1%}", f"{t.rank:.0f}", f"{t.click_probability:.1%}", f"{t.contribution:.1%}")
+    def parts(self) -> list[tuple[str, tuple[Any, ...]]]:
+        """Return each part of the probability that is not tiny, as a sentence and as a row of a table."""
+        return [
+            (
+                f"{t.share:.0%} of the visits go to taste {t.taste}{in_brackets(t.name)}, which has it at rank "
+                f"{t.rank:.0f} and clicks it in {t.click_probability:.1%} of its visits: adds {t.contribution:.1%}",
+                (t.taste, f"{t.share:.1%}", f"{t.rank:.0f}", f"{t.click_probability:.1%}", f"{t.contribution:.1%}"),
+            )
             for t in self.tastes
             if t.contribution >= SHOWN
         ]
-        heads = ("taste", "share of visits", "rank there", "clicked in a visit", "adds")
-        return self.table(heads, rows)
 
 
 # Batches of draws of a chain, from which Monte Carlo standard errors are taken where there is one chain only.
@@ -258,12 +246,6 @@ USERS, K = 200, 10
 MAX_MCSE = 0.02
 # A gain in the mean log probability of a click that is worth more sweeps, if it is also three standard errors.
 MIN_GAIN = 0.01
-WORDS = {
-    "converged": "Converged",
-    "not converged": "Not converged",
-    "too short": "Too short",
-    "stopped": "Stopped early",
-}
 
 
 def taste_verdict(draws: TasteDraws, predictor: PreparedTasteDraws, clicks: Clicks) -> Verdict:
@@ -308,7 +290,8 @@ def taste_verdict(draws: TasteDraws, predictor: PreparedTasteDraws, clicks: Clic
         advice.append("Run several chains: every chain finds different tastes, and their average is used.")
     if draws.stopped != "finished" and state != "converged":
         state = "stopped"
-    text = f"{WORDS[state]}: {'; '.join(facts)}."
+    said = "Stopped early" if state == "stopped" else state.capitalize()
+    text = f"{said}: {'; '.join(facts)}."
     if draws.note:
         text += f" The run was {draws.note}"
     return Verdict(state, text, tuple(advice))
@@ -359,36 +342,22 @@ class TastePredictor(Predictor):
         """Return the share of each taste in the users' visits, [user, taste], tastes numbered as in `clusters`."""
         return self.predictor(options.max_draws).memberships(people.matrix)[:, self.order()]
 
-    def predictions(
-        self, people: Clicks, rows: NDArray[np.int64] | None, k: int, options: Options
-    ) -> Iterator[tuple[NDArray[np.int64], Predictions]]:
-        """Yield predictions block by block; see `Predictor.predictions`."""
-        matrix = people.matrix if rows is None else people.matrix[rows]
-        with counting(options.progress, "users", matrix.shape[0]) as show:
-            for block, predicted in self.predictor(options.max_draws).blocks(matrix, k, options.n_threads):
-                yield block, predicted
-                show(int(block[-1]) + 1)
-
-    def contributions(
-        self, matrix: sparse.csr_array[Any], column: int, probability: float, max_draws: MaxDraws
-    ) -> tuple[TasteContribution, ...]:
-        """Return what each taste adds to the probability of an item for the one user of ``matrix``."""
+    def explain(
+        self, people: Clicks, column: int, k: int, max_draws: MaxDraws, about: tuple[Any, Any, str]
+    ) -> TasteExplanation:
+        """Explain one probability for the one user of ``people``; ``about`` is the user, the item and its title."""
+        (_, predicted), *_ = self.predictions(people, None, k, Options(max_draws, 1, False))
+        probability, mcse = float(predicted.probability[0, column]), float(predicted.mcse[0, column])
         predictor, order = self.predictor(max_draws), self.order()
-        share = predictor.memberships(matrix)[0, order]
+        share = predictor.memberships(people.matrix)[0, order]
         click = predictor.q[predictor.best][:, column].mean(axis=0)[order].astype(np.float64)
         rank = self.draws.rho[self.draws.best_chain][:, order, column].mean(axis=0)
         part = share * click / max(float(share @ click), 1e-300)
-        return tuple(
-            TasteContribution(
-                c + 1,
-                float(share[c]),
-                float(rank[c]),
-                float(click[c]),
-                float(part[c] * probability),
-                self.cluster_names.get(c + 1),
-            )
-            for c in np.argsort(-part, kind="stable").tolist()
-        )
+        numbers = np.column_stack([share, rank, click, part * probability])
+        order_of_parts = np.argsort(-part, kind="stable").tolist()
+        rows = [(c + 1, *numbers[c].tolist(), self.cluster_names.get(c + 1)) for c in order_of_parts]
+        tastes = tuple(TasteContribution(*row) for row in rows)
+        return TasteExplanation(*about, k, int(people.matrix.nnz), probability, mcse, tastes)
 
     def _summaries(self) -> ClusterSummaries:
         draws, order = self.draws, self.order()
@@ -397,28 +366,21 @@ class TastePredictor(Predictor):
         users = np.zeros(draws.n_tastes)
         if self.clicks.n_users:
             users = self.predictor("auto").memberships(self.clicks.matrix).sum(axis=0)[order]
-        groups = Groups(
+        return summarise(
+            self.clicks,
             "taste",
-            draws.alpha[best][None, :, order],
-            draws.rho[best][None][:, :, order],
-            np.broadcast_to(users, (1, draws.n_draws, draws.n_tastes)),
-            visits.sum(axis=0) / max(visits.sum(), 1.0),
-            self._agreement()[order],
+            alpha=draws.alpha[best][None, :, order],
+            rho=draws.rho[best][None][:, :, order],
+            sizes=np.broadcast_to(users, (1, draws.n_draws, draws.n_tastes)),
+            share=visits.sum(axis=0) / max(visits.sum(), 1.0),
+            agreement=self._agreement()[order],
         )
-        return summarise_groups(groups, self.clicks)
 
     def _agreement(self) -> Floats:
         """Return how near the nearest taste of another chain is to each taste of the best chain, on average.
 
         Nearness is the cosine between the probabilities of their items.
         """
-        draws, best, last = self.draws, self.draws.best_chain, self.draws.n_draws - 1
-
-        def unit(chain: int) -> Floats:
-            q = draws.first_items(chain, last)
-            return np.asarray(q / np.linalg.norm(q, axis=0))
-
-        others = [unit(chain) for chain in range(draws.n_chains) if chain != best]
-        if not others:
-            return np.ones(draws.n_tastes)
-        return np.asarray(np.mean([(unit(best).T @ other).max(axis=1) for other in others], axis=0))
+        draws = self.draws
+        nearest = [cosine.max(axis=1) for c, cosine in enumerate(draws.cosines()) if c != draws.best_chain]
+        return np.asarray(np.mean(nearest, axis=0)) if nearest else np.ones(draws.n_tastes)

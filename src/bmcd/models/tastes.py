@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -11,23 +11,19 @@ from numpy.typing import ArrayLike
 from bmcd.clicks.log import Clicks
 from bmcd.errors import InputError
 from bmcd.inference.arviz import taste_tree
-from bmcd.inference.draws import MaxDraws
 from bmcd.inference.run import Run
 from bmcd.inference.tastes.draws import TasteDraws, diagnostics_table, read_priors, sample_tastes
 from bmcd.inference.tastes.priors import TastePriors
-from bmcd.models.base import ProbabilityModel
-from bmcd.models.choose import FEWEST_TASTES, MOST_TASTES, choose_tastes
+from bmcd.models.choose import choose_tastes, ends_of_tastes
 from bmcd.models.estimator import clone
 from bmcd.models.persistence import Packed
-from bmcd.models.predictor import Options
-from bmcd.models.shared_fit import draws_and_sample, earlier_fit, some_users, warn_about_fit
-from bmcd.models.stored_draws import Fit, pack_tastes, unpack_tastes
-from bmcd.models.taste_predictor import TasteExplanation, TastePredictor
-from bmcd.models.top_k import check_horizon, check_k
+from bmcd.models.shared_fit import Fit, SampledModel, draws_and_sample, earlier_fit, some_users, warn_about_fit
+from bmcd.models.stored_draws import pack_tastes, unpack_tastes
+from bmcd.models.taste_predictor import TastePredictor
 from bmcd.progress import tell
 
 
-class Tastes(ProbabilityModel):
+class Tastes(SampledModel):
     """A Mallows model in which a user has several tastes.
 
     User j visits taste c at rate lambda_jc ~ Gamma(a, b). On every visit the user draws a fresh ranking from the
@@ -71,7 +67,7 @@ class Tastes(ProbabilityModel):
 
     draws_: TasteDraws
     _answers: TastePredictor
-    _number = "n_tastes"
+    _number, _predictor = "n_tastes", TastePredictor
 
     def __init__(
         self,
@@ -156,50 +152,14 @@ class Tastes(ProbabilityModel):
 
         drawn, sample = draws_and_sample(clicks, max_users, run, TastePredictor, draw)
         self._learn(Fit(clicks, drawn, choice, sample, {}))
-        at_the_edge = choice is not None and choice.n_tastes in (
-            FEWEST_TASTES,
-            max(FEWEST_TASTES, min(MOST_TASTES, clicks.n_items)),
-        )
-        warn_about_fit(
-            self.verdict_,
-            drawn,
-            f"n_tastes='auto' ended at the edge of what it tries, {n_tastes}." if at_the_edge else "",
-        )
+        at_the_edge = choice is not None and n_tastes in ends_of_tastes(clicks.n_items)
+        edge = f"n_tastes='auto' ended at the edge of what it tries, {n_tastes}." if at_the_edge else ""
+        warn_about_fit(self.verdict_, drawn, edge)
         return self
 
     def _learn(self, fit: Fit) -> None:
-        self.clicks_, self.draws_, self.choice_, self.sample_, names = fit
-        self.n_tastes_ = self.n_clusters_ = self.draws_.n_tastes
-        self._answers = TastePredictor(self.clicks_, self.draws_)
-        self._answers.cluster_names = dict(names)
-
-    def explain(
-        self,
-        user: Any,
-        item: Any,
-        k: int = 10,
-        *,
-        horizon: int | None = None,
-        max_draws: MaxDraws = "auto",
-        history: Iterable[Any] | None = None,
-    ) -> TasteExplanation:
-        """Explain the probability of an item: the user's tastes, and what each contributes.
-
-        The probability is that of being among the next `horizon` clicks, by default k. ``history`` gives the clicks
-        of a user the model has not seen; ``user`` is then only a name (or None).
-
-        >>> import bmcd
-        >>> model = bmcd.Tastes(3, chains=2).fit(bmcd.simulate(n_users=100, seed=1).clicks, draws=2, warmup=10)
-        >>> explanation = model.explain(user=0, item=40, k=5)
-        >>> abs(explanation.probability - sum(t.contribution for t in explanation.tastes)) < 1e-9
-        True
-        """
-        person, column, title = self._to_explain(user, item, history)
-        answers, k = self._answers, check_horizon(horizon, check_k(k))
-        (_, predicted), *_ = answers.predictions(person, None, k, Options(max_draws, 1, False))
-        probability, mcse = float(predicted.probability[0, column]), float(predicted.mcse[0, column])
-        parts = answers.contributions(person.matrix, column, probability, max_draws)
-        return TasteExplanation(user, item, title, k, int(person.matrix.nnz), probability, mcse, parts)
+        super()._learn(fit)
+        self.n_tastes_ = self.n_clusters_
 
     def diagnostics(self) -> Any:
         """Return R-hat, effective sample sizes and Monte Carlo errors of what taste numbers do not change.

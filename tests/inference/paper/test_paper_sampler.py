@@ -169,10 +169,10 @@ def scores(expected, draws):
 def sample_and_score(posterior, data, seed, n_draws, thin, **options):
     sampler = PaperSampler(data, posterior.n_clusters, posterior.priors, seed=seed, alpha_update=1, **options)
     state = random_state(data, posterior.n_clusters, seed)
-    sampler.run(state, 0, 0, 500, True)
+    sampler.stretch(state, 0, 0, 500, True)
     draws = []
     for k in range(n_draws):
-        sampler.run(state, 0, 500 + thin * k, thin, False)
+        sampler.stretch(state, 0, 500 + thin * k, thin, False)
         draws.append(observe(state, posterior))
     return scores(posterior.expectations(), draws)
 
@@ -238,7 +238,7 @@ def test_distances_are_kept_and_runs_resume(name, ranks_move, rotating_seed):
     one_by_one, resumed = copy_of(state), copy_of(state)
 
     sampler = PaperSampler(data, 3, PRIORS, **options)
-    last = sampler.run(state, 1, 0, 60, True)
+    last = sampler.stretch(state, 1, 0, 60, True)[-1]
     wanted = np.stack([distance_between(state.ranks, rho, distance, rank_scale) for rho in state.rho], axis=1)
     kept = sampler.distances(1)
     assert (kept == wanted).all() if name != "stretched" else np.allclose(kept, wanted, rtol=1e-9, atol=0)
@@ -255,9 +255,9 @@ def test_distances_are_kept_and_runs_resume(name, ranks_move, rotating_seed):
     assert info.log_joint == last.log_joint
     assert info.within_distance == last.within_distance
 
-    PaperSampler(data, 3, PRIORS, **options).run(resumed, 1, 0, 25, True)
+    PaperSampler(data, 3, PRIORS, **options).stretch(resumed, 1, 0, 25, True)
     resumed = copy_of(resumed)
-    info = PaperSampler(data, 3, PRIORS, **options).run(resumed, 1, 25, 35, True)
+    info = PaperSampler(data, 3, PRIORS, **options).stretch(resumed, 1, 25, 35, True)[-1]
     assert_same(resumed, state)
     assert info.log_joint == last.log_joint
 
@@ -265,14 +265,13 @@ def test_distances_are_kept_and_runs_resume(name, ranks_move, rotating_seed):
 @pytest.mark.parametrize("ranks_move", ["swap", "leap_and_shift"])
 def test_a_stretch_tells_what_its_sweeps_would_have_told(ranks_move, rotating_seed):
     data = random_problem(rotating_seed)
-    options = {"seed": rotating_seed, "alpha_update": 3, "ranks_move": ranks_move, "max_alpha": 2.5}
+    options = {"seed": rotating_seed, "alpha_update": 3, "ranks_move": ranks_move}
     single, several = (PaperSampler(data, 3, PRIORS, **options) for _ in range(2))
     state = random_state(data, 3, rotating_seed)
     stretched = copy_of(state)
     wanted = [single.sweep(state, 1, sweep, sweep < 20) for sweep in range(50)]
     infos = several.stretch(stretched, 1, 0, 20, True) + several.stretch(stretched, 1, 20, 30, False)
     assert_same(state, stretched)
-    assert single.alpha_too_large == several.alpha_too_large
     for left, right in zip(wanted, infos, strict=True):
         for a, b in zip(left, right, strict=True):
             np.testing.assert_array_equal(a, b)  # nan where nothing was proposed
@@ -282,10 +281,10 @@ def test_a_changed_state_is_noticed(rotating_seed):
     data = random_problem(rotating_seed)
     states = [random_state(data, 2, rotating_seed + k, alpha=1.0 + k) for k in range(2)]
     fresh = copy_of(states[1])
-    PaperSampler(data, 2, PRIORS, seed=1).run(fresh, 0, 7, 20, False)
+    PaperSampler(data, 2, PRIORS, seed=1).stretch(fresh, 0, 7, 20, False)
     sampler = PaperSampler(data, 2, PRIORS, seed=1)
-    sampler.run(states[0], 0, 0, 7, False)
-    sampler.run(states[1], 0, 7, 20, False)
+    sampler.stretch(states[0], 0, 0, 7, False)
+    sampler.stretch(states[1], 0, 7, 20, False)
     assert_same(states[1], fresh)
 
 
@@ -295,7 +294,7 @@ def test_chains_differ_and_the_seed_decides(rotating_seed):
     states = [random_state(data, 2, rotating_seed) for _ in range(3)]
     sampler = PaperSampler(data, 2, PRIORS, seed=3)
     for state, chain in zip(states, (0, 1, 0), strict=True):
-        sampler.run(state, chain, 0, 30, False)
+        sampler.stretch(state, chain, 0, 30, False)
     assert_same(states[0], states[2])
     assert (states[0].ranks != states[1].ranks).any()
 
@@ -303,7 +302,7 @@ def test_chains_differ_and_the_seed_decides(rotating_seed):
 def test_log_joint_by_its_formula(rotating_seed):
     data = random_problem(rotating_seed, n_users=7, n_items=5)
     state = random_state(data, 2, rotating_seed)
-    info = PaperSampler(data, 2, PRIORS, seed=1, distance="kendall").run(state, 0, 0, 11, False)
+    info = PaperSampler(data, 2, PRIORS, seed=1, distance="kendall").stretch(state, 0, 0, 11, False)[-1]
     wanted = -PRIORS.rate * state.alpha.sum() + (PRIORS.concentration - 1) * np.log(state.tau).sum()
     for ranks, z in zip(state.ranks.tolist(), state.labels, strict=True):
         wanted += math.log(state.tau[z]) - log_partition_enumerated(5, state.alpha[z], "kendall")
@@ -321,11 +320,11 @@ def test_steps_are_tuned_in_warm_up_only(rotating_seed, times):
     data = random_problem(rotating_seed)
     state = random_state(data, 1, rotating_seed)  # one cluster: it is never empty
     sampler = PaperSampler(data, 1, PRIORS, alpha_update=1)
-    sampler.run(state, 0, 0, 3000 * times, True)
+    sampler.stretch(state, 0, 0, 3000 * times, True)
     tuned = state.alpha_step.copy()
-    info = sampler.run(state, 0, 3000 * times, 6000 * times, False)
+    infos = sampler.stretch(state, 0, 3000 * times, 6000 * times, False)
     assert (state.alpha_step == tuned).all()
-    assert (np.abs(info.alpha_accepted - 0.44) < 0.32).all()
+    assert abs(np.mean([info.alpha_accepted for info in infos]) - 0.44) < 0.32
 
 
 def test_shares_of_accepted_proposals():
@@ -343,22 +342,23 @@ def test_one_item_and_no_users(ranks_move):
     for rows, n_items in (([[0], []], 1), ([], 4)):
         data = make_data(sparse.csr_array(clicks_of(rows, n_items)))
         state = random_state(data, 2, 0)
-        PaperSampler(data, 2, PRIORS, ranks_move=ranks_move).run(state, 0, 0, 20, True)
+        PaperSampler(data, 2, PRIORS, ranks_move=ranks_move).stretch(state, 0, 0, 20, True)
         assert np.isfinite(state.alpha).all()
 
 
 @pytest.mark.chance(1e-4)
-def test_alpha_above_the_end_is_rejected_and_counted(rotating_seed):
+def test_alpha_above_the_end_is_rejected(rotating_seed):
     data = random_problem(rotating_seed, n_users=3, n_items=4)
     state = random_state(data, 2, rotating_seed, alpha=1.9)
-    sampler = PaperSampler(data, 2, PRIORS, alpha_update=1, max_alpha=2.0)
+    sampler = PaperSampler(data, 2, PRIORS, alpha_update=1)
+    sampler._log_z = sampler._log_z._replace(max_alpha=2.0)  # where the table of another distance would end
     for sweep in range(200):
         sampler.sweep(state, 0, sweep, False)
         assert (state.alpha <= 2.0).all()
-    assert sampler.alpha_too_large[0] > 0
-    state.alpha[1] = 3.0
-    with pytest.raises(ValueError, match=r"alpha of cluster 1 is 3: .* not above max_alpha=2"):
-        sampler.sweep(state, 0, 200, False)
+    for alpha in (3.0, 0.0):
+        wrong = state._replace(alpha=np.array([1.0, alpha]))
+        with pytest.raises(ValueError, match=rf"alpha of cluster 1 is {alpha:g}: .* not above max_alpha=2"):
+            sampler.sweep(wrong, 0, 200, False)
 
 
 # ------------------------------------------------------------------------------------------------ refusals
@@ -367,40 +367,10 @@ def test_alpha_above_the_end_is_rejected_and_counted(rotating_seed):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"distance": "spearmann"}, "choose one of footrule, spearman, kendall, cayley, hamming, ulam"),
         ({"ranks_move": "jump"}, "choose one of swap, leap_and_shift"),
         ({"alpha_update": 0}, "alpha_update must be at least 1"),
-        ({"leap_size": 0}, "choose one of 1 to 8"),
-        ({"leap_size": 9}, "choose one of 1 to 8"),
-        ({"max_alpha": -1.0}, "max_alpha must be a positive number"),
     ],
 )
 def test_refused_settings(options, message):
     with pytest.raises(ValueError, match=message):
         PaperSampler(random_problem(0), 2, PRIORS, **options)
-
-
-def test_refused_rank_scale_and_clusters():
-    with pytest.raises(ValueError, match="only the footrule has a rank scale"):
-        PaperSampler(random_problem(0, rank_scale="sqrt"), 2, PRIORS, distance="kendall")
-    with pytest.raises(ValueError, match="n_clusters must be at least 1"):
-        PaperSampler(random_problem(0), 0, PRIORS)
-
-
-def test_refused_states():
-    data = make_data(clicks_of([[0, 1], [2]], 4))
-    sampler = PaperSampler(data, 2, PRIORS)
-
-    def refuse(message, **changes):
-        state = random_state(data, 2, 0)._replace(**changes)
-        with pytest.raises(ValueError, match=message):
-            sampler.sweep(state, 0, 0, False)
-
-    refuse(r"state.ranks\[1\] is not a ranking", ranks=np.array([[1, 2, 3, 4], [2, 2, 1, 3]]))
-    refuse(r"gives item 2 the rank 3, but user 1 clicked it", ranks=np.array([[1, 2, 3, 4], [1, 2, 3, 4]]))
-    refuse(r"state.rho\[0\] is not a ranking", rho=np.array([[0, 1, 2, 3], [1, 2, 3, 4]]))
-    refuse("state.alpha has shape", alpha=np.ones(3))
-    refuse("state.labels must be 0 to 1", labels=np.array([0, 2]))
-    refuse("alpha of cluster 0 is 0", alpha=np.zeros(2))
-    refuse("alpha of cluster 1 is inf", alpha=np.array([1.0, np.inf]))
-    refuse("state.tau must be positive", tau=np.array([1.0, 0.0]))

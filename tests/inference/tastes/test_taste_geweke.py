@@ -13,7 +13,7 @@ from tests.reference.tastes import set_log_probability, slow_prior
 
 from bmcd.inference.tastes.priors import GammaPrior, Hyper, TastePriors
 from bmcd.inference.tastes.rank_laws import rank_laws
-from bmcd.inference.tastes.sampler import TasteEffort, TasteSampler, taste_sweep
+from bmcd.inference.tastes.sampler import TasteEffort, TasteSampler, first_items_of, taste_sweep
 from bmcd.inference.tastes.start import TasteData, TasteState, make_taste_data
 from bmcd.inference.tastes.visits import first_item_probabilities
 from bmcd.rng import STREAM_SIZE, open_stream, stream_key, uniform
@@ -156,7 +156,7 @@ def prior_state(rng, laws, prior):
 
 def quantities(state, sampler, clicks):
     """Quantities of a state that do not depend on the names of the tastes."""
-    q, log_alpha = sampler.first_items(state), np.log(sampler.laws.alphas[state.scale_index])
+    q, log_alpha = first_items_of(state, sampler.laws), np.log(sampler.laws.alphas[state.scale_index])
     mu = state.rates @ q.T
     log_p = sum(set_log_probability(row, rates, q) for row, rates in zip(clicks, state.rates, strict=True))
     log_joint = log_p + stats.gamma(state.a[0], scale=1 / state.b[0]).logpdf(state.rates).sum()
@@ -186,7 +186,7 @@ def rank_of_the_truth(seed, sampler_of):
     laws.make(np.arange(laws.alphas.size))
     prior = slow_prior(laws.alphas, PRIORS.scale_rate)
     truth = prior_state(rng, laws, prior)
-    q = sampler_of(np.zeros((USERS, ITEMS), bool), seed).first_items(truth)
+    q = first_items_of(truth, sampler_of(np.zeros((USERS, ITEMS), bool), seed).laws)
     clicks = rng.random((USERS, ITEMS)) < -np.expm1(-truth.rates @ q.T)
     sampler = sampler_of(clicks, seed)
     expected = quantities(truth, sampler, clicks)

@@ -10,8 +10,8 @@ from scipy import sparse
 from scipy.optimize import minimize_scalar
 from scipy.special import logsumexp
 
-from bmcd.inference.bmcd.kmeans import binary_matrix, click_counts
-from bmcd.mallows.latent.exact import log_likelihood
+from bmcd.inference.bmcd.kmeans import click_counts
+from bmcd.mallows.latent.exact import click_matrix, log_likelihood
 from bmcd.utils import Floats, Integers
 
 
@@ -81,7 +81,7 @@ def fit_alpha(
     >>> fit_alpha(clicks, rho=[1, 2, 3, 4, 5]) > fit_alpha(clicks, rho=[3, 1, 5, 4, 2])
     True
     """
-    matrix = binary_matrix(clicks)
+    matrix = click_matrix(clicks)
     n_items = matrix.shape[1]
     w = np.ones(matrix.shape[0]) if weights is None else np.asarray(weights, dtype=np.float64)
     n_clicked = np.diff(matrix.indptr)

@@ -9,8 +9,6 @@ With an earlier fit, a chain starts at a draw of it; users may be others, and ne
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -29,11 +27,10 @@ from bmcd.inference.bmcd.em import (
     run_em,
     shares,
 )
-from bmcd.inference.bmcd.kmeans import binary_matrix, check_n_clusters, click_counts, kmeans_distances
+from bmcd.inference.bmcd.kmeans import click_counts, kmeans_distances
 from bmcd.inference.draws import Previous
 from bmcd.inference.mixture import ChainState, Priors
-from bmcd.mallows.distances import check_distance
-from bmcd.mallows.rank_scale import scale_values
+from bmcd.mallows.latent.exact import click_matrix
 from bmcd.utils import Floats, Integers
 
 
@@ -92,7 +89,6 @@ def initial_state(
     seed: int = 0,
     chain: int = 0,
     rank_scale: str | ArrayLike = "linear",
-    distance: str = "footrule",
 ) -> ChainState:
     """Start one chain. No cluster is empty, and every latent ranking agrees with the clicks.
 
@@ -137,9 +133,7 @@ def initial_state(
     seed, chain
         The state is a function of both; the number of threads does not matter.
     rank_scale
-        Spacing of the ranks, see `bmcd.mallows.rank_scale`.
-    distance
-        Distance of the model. For others than the footrule, the fit is that of the footrule.
+        Spacing of the ranks, see `bmcd.mallows.rank_scale`. Other distances start from the fit of the footrule.
 
     Examples
     --------
@@ -150,22 +144,18 @@ def initial_state(
     >>> sorted(state.ranks[0, :2].tolist())
     [1, 2]
     """
-    check_distance(distance, rank_scale)
-    starts: dict[str, Callable[..., ChainState]] = {"kmeans": _kmeans, "popularity": _popularity, "random": _random}
-    if start not in starts:
-        raise InputError(f"start is {start!r}: choose one of {', '.join(STARTS)}.")
-    if (rounds := operator.index(em_rounds)) < 0:
-        raise InputError(f"em_rounds must be 0 or more, but it is {rounds}.")
-    matrix = binary_matrix(clicks)
-    scale_values(matrix.shape[1], rank_scale)  # refuses a bad scale, whatever the start
-    n_clusters = check_n_clusters(n_clusters, matrix.shape[0], "n_clusters")
+    matrix = click_matrix(clicks).astype(np.bool_)
     rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(chain,)))
-    return starts[start](matrix, n_clusters, rng, rounds, rank_scale)
+    if start == "kmeans":
+        return _kmeans(matrix, n_clusters, rng, em_rounds, rank_scale)
+    if start == "popularity":
+        return _popularity(matrix, n_clusters, rng)
+    if start == "random":
+        return _random(matrix, n_clusters, rng)
+    raise InputError(f"start is {start!r}: choose one of {', '.join(STARTS)}.")
 
 
-def _random(
-    matrix: sparse.csr_array[Any], n_clusters: int, rng: np.random.Generator, _rounds: int, _scale: object
-) -> ChainState:
+def _random(matrix: sparse.csr_array[Any], n_clusters: int, rng: np.random.Generator) -> ChainState:
     n_users, n_items = matrix.shape
     rho = rng.permuted(np.tile(np.arange(1, n_items + 1), (n_clusters, 1)), axis=1)
     alpha = np.exp(rng.uniform(np.log(1.0), np.log(10.0), n_clusters))
@@ -176,9 +166,7 @@ def _random(
     return _state(Mixture(rho, alpha, _random_tau(n_clusters, rng)), _random_labels(matrix, n_clusters, rng), ranks)
 
 
-def _popularity(
-    matrix: sparse.csr_array[Any], n_clusters: int, rng: np.random.Generator, _rounds: int, _scale: object
-) -> ChainState:
+def _popularity(matrix: sparse.csr_array[Any], n_clusters: int, rng: np.random.Generator) -> ChainState:
     overall = order_by(click_counts(matrix), rng)[0]
     labels = _random_labels(matrix, n_clusters, rng)
     rho = order_by(click_counts(matrix, _memberships(labels, n_clusters)), rng)
@@ -205,8 +193,7 @@ def state_after(
     clicks: Any, previous: Previous, *, seed: int = 0, chain: int = 0, rank_scale: str | ArrayLike = "linear"
 ) -> ChainState:
     """Start one chain at a draw of an earlier fit, then do rounds of EM as after k-means; see `initial_state`."""
-    matrix = binary_matrix(clicks)
-    check_n_clusters(previous.draws.problem.n_clusters, matrix.shape[0], "n_clusters")
+    matrix = click_matrix(clicks).astype(np.bool_)
     rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(chain,)))
     mixture = mixture_after(matrix, previous, chain, rank_scale)
     mixture, log_p = run_em(matrix, mixture, EM_ROUNDS, rng, rank_scale)
@@ -241,9 +228,7 @@ def _random_tau(n_clusters: int, rng: np.random.Generator) -> Floats:
 
 def _memberships(labels: Integers, n_clusters: int) -> Floats:
     """Users x clusters, 1 where the user belongs to the cluster."""
-    weights = np.zeros((labels.size, n_clusters))
-    weights[np.arange(labels.size), labels] = 1.0
-    return weights
+    return np.eye(n_clusters)[labels]
 
 
 def _nearest(closeness: NDArray[Any]) -> Integers:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Iterable
 from typing import Any
 
@@ -11,16 +10,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 from threadpoolctl import threadpool_limits
 
-from bmcd.errors import InputError
 from bmcd.mallows.latent.exact import click_matrix
 from bmcd.utils import Floats
-
-
-def binary_matrix(clicks: Any) -> sparse.csr_array[Any]:
-    """Users x items, True where there is a click, in newly allocated memory."""
-    matrix = click_matrix(clicks)
-    ones = np.ones(matrix.nnz, np.bool_)
-    return sparse.csr_array((ones, matrix.indices, matrix.indptr), shape=matrix.shape, copy=True)
 
 
 def click_counts(matrix: sparse.csr_array[Any], weights: Floats | None = None) -> Floats:
@@ -39,16 +30,6 @@ MANY_USERS = 20_000
 LEAST_MOVE, MOST_ROUNDS = 1e-4, 300
 
 Rows = NDArray[np.float32]
-
-
-def check_n_clusters(n_clusters: int, n_users: int, name: str) -> int:
-    """A whole number from 1 to ``n_users``, or an error that calls it ``name``."""
-    n = operator.index(n_clusters)
-    if not 1 <= n <= n_users:
-        raise InputError(
-            f"{name} is {n}, but there are {n_users} users: choose from 1 to {n_users}, or a cluster is empty."
-        )
-    return n
 
 
 def _rows_for_kmeans(matrix: sparse.csr_array[Any]) -> Rows:
@@ -140,10 +121,9 @@ def kmeans_inertia(clicks: Any, candidates: Iterable[int], seed: int = 0) -> dic
     >>> {c: round(value, 6) for c, value in kmeans_inertia(clicks, [1, 2]).items()}
     {1: 4.0, 2: 0.0}
     """
-    matrix = binary_matrix(clicks)
-    wanted = [check_n_clusters(c, matrix.shape[0], "a candidate number of clusters") for c in candidates]
-    rows = matrix.toarray().astype(np.float32)
+    matrix = click_matrix(clicks)
+    rows = matrix.toarray().astype(np.bool_).astype(np.float32)
     return {
         c: _run_kmeans(rows, c, np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(c,))), rows[:1], 3)[0]
-        for c in wanted
+        for c in candidates
     }

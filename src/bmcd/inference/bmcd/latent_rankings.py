@@ -98,15 +98,10 @@ def hit_and_run_block(stream, items, first, ranks, rho, scale, evenly, double_be
 
 
 @numba.njit(cache=True, nogil=True)
-def is_even(scale):
-    """Return whether g(r) = r, r = 1, ..., n."""
-    return (scale == np.arange(1, scale.size + 1)).all()
-
-
-@numba.njit(cache=True, nogil=True)
 def hit_and_run(members, data, rho, beta, upwards, key, chain, sweep, round_, ranks):
     """Move R_j of every member of a cluster by hit-and-run: O(n) each, clicked and unclicked block apart."""
-    n, evenly = rho.size, is_even(data.scale)
+    n = rho.size
+    evenly = (data.scale == np.arange(1, n + 1)).all()  # g(r) = r
     stream = np.empty(STREAM_SIZE, np.uint64)
     is_clicked = np.zeros(n, np.bool_)
     unclicked, start = np.empty(n, np.int64), np.empty(n + 1, np.int64)

@@ -2,8 +2,7 @@
 
 All six distances are symmetric and right-invariant, so one function serves both kinds of proposal. The ranking that
 moves is given by its order (position -> item), the other one by its ranks (item -> rank). For a user's move the
-other ranking is a consensus, for a consensus move it is a user's. Both come as a matrix and the number of a row,
-because making a view of the row would cost as much as the swap.
+other ranking is a consensus, for a consensus move it is a user's. Changes by a swap are in `mallows/distances.py`.
 
 Distances are whole numbers. The footrule on a stretched rank scale is counted in fractions 2^-k of a rank (see
 `whole_scale` in sampler.py), so that sums do not depend on their order, and distances that were updated equal
@@ -33,64 +32,12 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from bmcd.mallows.distances import CAYLEY, FOOTRULE, HAMMING, KENDALL, SPEARMAN, count_cycles, longest_increasing
-
-
-@numba.njit(cache=True, nogil=True)
-def is_additive(code):
-    """Return whether the distance is a sum over items of a cost of their two places (`place_cost`)."""
-    return code in (FOOTRULE, SPEARMAN, HAMMING)
-
-
-@numba.njit(cache=True, nogil=True)
-def make_scratch(n_items):
-    """Return what the functions below work in: a permutation and its piles or marks, or a list of items moved."""
-    return np.empty((3, n_items), np.int64)
-
-
-@numba.njit(cache=True, nogil=True)
-def _distance_of_permutation(code, scratch):
-    """Return the cayley or ulam distance to the identity of the permutation in ``scratch[0]``."""
-    if code == CAYLEY:
-        return scratch.shape[1] - count_cycles(scratch[0], scratch[1])
-    return scratch.shape[1] - longest_increasing(scratch[0], scratch[1])
-
-
-@numba.njit(cache=True, nogil=True)
-def distance_from_scratch(code, orders, j, others, k, scale, scratch):
-    """Return the distance itself: O(n), but O(n log n) for ulam and O(n^2) for kendall."""
-    d = 0
-    n = orders.shape[1]
-    if is_additive(code):
-        for t in range(n):
-            d += place_cost(code, scale[t], scale[others[k, orders[j, t]] - 1])
-    elif code == KENDALL:
-        for t in range(n):
-            for s in range(t):
-                d += others[k, orders[j, s]] > others[k, orders[j, t]]
-    else:
-        for t in range(n):
-            scratch[0, t] = others[k, orders[j, t]] - 1
-        d += _distance_of_permutation(code, scratch)
-    return d
-
-
-@numba.njit(cache=True, nogil=True)
-def place_cost(code, a, b):
-    """Return what an item at places a and b on the rank scale adds to footrule, spearman or hamming."""
-    if code == FOOTRULE:
-        cost = abs(a - b)
-    elif code == SPEARMAN:
-        cost = (a - b) * (a - b)
-    else:
-        cost = np.int64(a != b)
-    return cost
-
-
-@numba.njit(cache=True, nogil=True)
-def cost_of_swap(code, a, b, x, y):
-    """Return the change of an additive distance when items at a and b, in the other ranking at x and y, trade."""
-    return place_cost(code, b, x) + place_cost(code, a, y) - place_cost(code, a, x) - place_cost(code, b, y)
+from bmcd.mallows.distances import (
+    KENDALL,
+    distance_from_scratch,
+    distance_of_permutation,
+    make_scratch,
+)
 
 
 @numba.njit(cache=True, nogil=True)
@@ -106,43 +53,15 @@ def list_leap(orders, j, origin, target, scale, moved):
 
 
 @numba.njit(cache=True, nogil=True)
-def change_by_swap(code, orders, j, others, k, a, b, scale, distance, scratch):
-    """Return the change when the items at positions ``a`` and ``b`` trade places; ``distance`` is that before."""
-    x, y = others[k, orders[j, a]] - 1, others[k, orders[j, b]] - 1
-    if is_additive(code):
-        return cost_of_swap(code, scale[a], scale[b], scale[x], scale[y])
-    if code == KENDALL:
-        # An item between the two in both rankings changes sides twice over.
-        between = 0
-        low, high = min(x, y), max(x, y)
-        for t in range(min(a, b) + 1, max(a, b)):
-            between += low < others[k, orders[j, t]] - 1 < high
-        return (2 * between + 1) * (1 if (x < y) == (a < b) else -1)
-    if code == CAYLEY:
-        # A swap splits the cycle that holds both positions, or joins the two that hold one each.
-        t = x
-        while t != a and t != b:
-            t = others[k, orders[j, t]] - 1
-        return -1 if t == b else 1
-    for t in range(orders.shape[1]):
-        scratch[0, t] = others[k, orders[j, t]] - 1
-    scratch[0, a], scratch[0, b] = y, x
-    return _distance_of_permutation(code, scratch) - distance
+def change_by_leap(code, orders, j, others, k, origin, target, distance, scratch):
+    """Return the change when the item at ``origin`` leaps to ``target`` and those in between shift by one.
 
-
-@numba.njit(cache=True, nogil=True)
-def change_by_leap(code, orders, j, others, k, origin, target, scale, distance, scratch):
-    """Return the change when the item at ``origin`` leaps to ``target`` and those in between shift by one."""
+    Additive distances change by the costs of the items in `list_leap`; this is for the others.
+    """
     step = 1 if target > origin else -1
     first = others[k, orders[j, origin]] - 1
-    change = 0
-    if is_additive(code):
-        change += place_cost(code, scale[target], scale[first]) - place_cost(code, scale[origin], scale[first])
-        for t in range(origin, target, step):
-            x = scale[others[k, orders[j, t + step]] - 1]
-            change += place_cost(code, scale[t], x) - place_cost(code, scale[t + step], x)
-        return change
     if code == KENDALL:
+        change = 0
         # The item that leaps changes sides with each of those it passes, and with no other.
         for t in range(origin, target, step):
             x = others[k, orders[j, t + step]] - 1
@@ -153,7 +72,7 @@ def change_by_leap(code, orders, j, others, k, origin, target, scale, distance, 
     for t in range(origin, target, step):
         scratch[0, t] = scratch[0, t + step]
     scratch[0, target] = first
-    return _distance_of_permutation(code, scratch) - distance
+    return distance_of_permutation(code, scratch) - distance
 
 
 class PaperModel(NamedTuple):
@@ -177,7 +96,6 @@ class PaperCache(NamedTuple):
     ranks: NDArray[np.signedinteger]  # [user, item], as in the state, in 16 bits where possible
     order: NDArray[np.signedinteger]  # [user, position], the item at each position, likewise
     rho_order: NDArray[np.int64]  # [cluster, position]
-    rho: NDArray[np.int64]  # [cluster, item], a copy, to see whether the state has changed
     distances: NDArray[np.int64]  # [user, cluster]
     log_z: NDArray[np.float64]  # [cluster]
 
@@ -185,7 +103,7 @@ class PaperCache(NamedTuple):
 class PaperTally(NamedTuple):
     """How many proposals a sweep made, and how many were accepted."""
 
-    alpha: NDArray[np.int64]  # [0 proposed, 1 accepted, 2 above the largest alpha; cluster]
+    alpha: NDArray[np.int64]  # [0 proposed, 1 accepted; cluster]
     rho: NDArray[np.int64]  # proposed, accepted
     ranks: NDArray[np.int64]  # proposed, accepted
 
@@ -196,52 +114,26 @@ class PaperTrace(NamedTuple):
     log_joint: NDArray[np.float64]  # [sweep]
     within_distance: NDArray[np.float64]  # [sweep]
     counts: NDArray[np.int64]  # [sweep, cluster]
-    alpha: NDArray[np.int64]  # [sweep, 3, cluster]
+    alpha: NDArray[np.int64]  # [sweep, 2, cluster]
     rho: NDArray[np.int64]  # [sweep, 2]
     ranks: NDArray[np.int64]  # [sweep, 2]
 
     @classmethod
     def of(cls, n_sweeps: int, n_clusters: int) -> PaperTrace:
         """Return a trace with room for ``n_sweeps`` sweeps."""
-        shapes = ((n_clusters,), (3, n_clusters), (2,), (2,))
+        shapes = ((n_clusters,), (2, n_clusters), (2,), (2,))
         counts = [np.zeros((n_sweeps, *shape), np.int64) for shape in shapes]
         return cls(np.zeros(n_sweeps), np.zeros(n_sweeps), *counts)
 
 
 @numba.njit(cache=True, nogil=True)
-def invert_ranks(ranks, order):
-    """Fill ``order`` row by row; return the first row that is not a ranking of 1..n, or -1."""
-    n_items = ranks.shape[1]
-    for j in range(ranks.shape[0]):
-        order[j] = -1
-        for i in range(n_items):
-            rank = ranks[j, i]
-            if not 1 <= rank <= n_items or order[j, rank - 1] != -1:
-                return j
-            order[j, rank - 1] = i
-    return -1
-
-
-@numba.njit(cache=True, nogil=True)
-def are_same(ranks, others):
-    """Return whether two matrices of whole numbers, of one shape, are equal."""
-    for j in range(ranks.shape[0]):
-        n_different = 0
-        for i in range(ranks.shape[1]):  # to the end of the row: a loop without exit is four times as fast
-            n_different += ranks[j, i] != others[j, i]
-        if n_different > 0:
-            return False
-    return True
-
-
-@numba.njit(cache=True, nogil=True)
-def fill_distances(cache, model):
+def fill_distances(state, cache, model):
     """Compute all distances between users and consensuses from scratch."""
     scratch = make_scratch(model.scale.size)
     for j in range(cache.order.shape[0]):
-        for c in range(cache.rho.shape[0]):
+        for c in range(state.rho.shape[0]):
             cache.distances[j, c] = distance_from_scratch(
-                model.code, cache.order, j, cache.rho, c, model.scale, scratch
+                model.code, cache.order, j, state.rho, c, model.scale, scratch
             )
 
 

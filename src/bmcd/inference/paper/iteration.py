@@ -28,21 +28,13 @@ import math
 import numba
 import numpy as np
 
+from bmcd.inference.bmcd.labels import group_by_label
 from bmcd.inference.paper import moves
-from bmcd.inference.paper.distance_cache import (
-    PaperTally,
-    change_by_leap,
-    change_by_swap,
-    cost_of_swap,
-    is_additive,
-    list_leap,
-    make_scratch,
-    place_cost,
-    sum_up,
-)
+from bmcd.inference.paper.distance_cache import PaperTally, change_by_leap, list_leap, sum_up
 from bmcd.inference.paper.log_z import log_z_at
 from bmcd.inference.rng_streams import PAPER_ALPHA, PAPER_CONSENSUS, PAPER_TAU, PAPER_USER
 from bmcd.inference.variates import draw_dirichlet, normal
+from bmcd.mallows.distances import change_by_swap, cost_of_swap, is_additive, make_scratch, place_cost
 from bmcd.rng import STREAM_SIZE, four_uniforms, integer_below, open_stream, uniform, uniform_below
 
 USERS_AT_ONCE = 128
@@ -146,7 +138,7 @@ def _accept_swaps(state, cache, model, places, slope, numbers, swaps, n_proposed
             x, y = places[label, swaps[m, 3]], places[label, swaps[m, 4]]
             change = cost_of_swap(code, scale[a], scale[b], x, y)
         else:
-            change = change_by_swap(code, orders, j, rho, label, a, b, scale, distances[j, label], scratch)
+            change = change_by_swap(code, orders, j, rho, label, a, b, distances[j, label], scratch)
             swaps[m, 5] = change
         accepted[n_accepted] = m
         n_accepted += numbers[m] < math.exp(min(-slope[label] * change, 0.0))
@@ -167,7 +159,7 @@ def _do_swaps(state, cache, model, places, swaps, accepted, scratch):
             elif c == labels[j]:
                 distances[j, c] += swaps[m, 5]
             else:
-                distances[j, c] += change_by_swap(code, orders, j, rho, c, a, b, scale, distances[j, c], scratch)
+                distances[j, c] += change_by_swap(code, orders, j, rho, c, a, b, distances[j, c], scratch)
         moves.swap(orders, ranks, j, a, b)
 
 
@@ -206,7 +198,7 @@ def move_users_by_leap(state, cache, model, tally, stream, scratch, chain, sweep
                             changes[c] += place_cost(code, scratch[2, m], x) - place_cost(code, scratch[1, m], x)
                 else:
                     d = distances[j, label]
-                    changes[label] = change_by_leap(code, orders, j, rho, label, a, b, scale, d, scratch)
+                    changes[label] = change_by_leap(code, orders, j, rho, label, a, b, d, scratch)
                 log_ratio = moves.leap_log_ratio(a, b, low, high, leap) - slope[label] * changes[label]
                 n_proposed += 1
                 if uniform(stream) < math.exp(min(log_ratio, 0.0)):
@@ -214,7 +206,7 @@ def move_users_by_leap(state, cache, model, tally, stream, scratch, chain, sweep
                     for c in range(n_clusters):
                         d = distances[j, c]
                         if not additive and c != label:
-                            changes[c] = change_by_leap(code, orders, j, rho, c, a, b, scale, d, scratch)
+                            changes[c] = change_by_leap(code, orders, j, rho, c, a, b, d, scratch)
                         distances[j, c] = d + changes[c]
                     moves.leap_and_shift(orders, ranks, j, a, b)
     tally.ranks[0] += n_proposed
@@ -230,12 +222,12 @@ def run_iterations(state, cache, model, log_z_method, trace, chain, first_sweep,
     n_users, n_clusters = cache.distances.shape
     stream = np.empty(STREAM_SIZE, np.uint64)
     scratch = make_scratch(model.scale.size)
-    everyone, members = np.arange(n_users), np.empty(n_users + 1, np.int64)
-    first_member = np.empty(n_clusters + 1, np.int64)
+    everyone = np.arange(n_users)
     for row in range(trace.log_joint.size):
         sweep, tally = first_sweep + row, PaperTally(trace.alpha[row], trace.rho[row], trace.ranks[row])
-        _group_users(state.labels, first_member, members)
-        _draw_tau(state, model, first_member, stream, chain, sweep)
+        members, first_member = group_by_label(state.labels, n_clusters)
+        open_stream(stream, model.key, chain, sweep, 0, PAPER_TAU)
+        draw_dirichlet(stream, model.concentration + np.diff(first_member), state.tau)
         for c in range(n_clusters):
             users = members[first_member[c] : first_member[c + 1]]
             _move_consensus(state, cache, model, tally, users, everyone, c, stream, scratch, chain, sweep)
@@ -246,25 +238,6 @@ def run_iterations(state, cache, model, log_z_method, trace, chain, first_sweep,
         else:
             move_users_by_leap(state, cache, model, tally, stream, scratch, chain, sweep)
         trace.log_joint[row], trace.within_distance[row], trace.counts[row] = sum_up(state, cache, model)
-
-
-@numba.njit(cache=True, nogil=True)
-def _group_users(labels, first_member, members):
-    """Set members[first_member[c] : first_member[c + 1]] to the users of cluster c, ascending."""
-    size = 0
-    for c in range(first_member.size - 1):
-        first_member[c] = size
-        for j in range(labels.size):  # without a branch, and so faster than counting first
-            members[size] = j
-            size += labels[j] == c
-    first_member[-1] = size
-
-
-@numba.njit(cache=True, nogil=True)
-def _draw_tau(state, model, first_member, stream, chain, sweep):
-    """Draw tau given the labels, from Dirichlet(psi + users in each cluster) (Gibbs)."""
-    open_stream(stream, model.key, chain, sweep, 0, PAPER_TAU)
-    draw_dirichlet(stream, model.concentration + np.diff(first_member), state.tau)
 
 
 @numba.njit(cache=True, nogil=True)
@@ -285,7 +258,6 @@ def _move_consensus(state, cache, model, tally, users, everyone, c, stream, scra
         tally.rho[1] += 1
         _leap_over_users(cache, model, everyone, c, origin, target, True, scratch)
         moves.leap_and_shift(cache.rho_order, state.rho, c, origin, target)
-        cache.rho[c] = state.rho[c]
 
 
 @numba.njit(cache=True, nogil=True)
@@ -305,7 +277,7 @@ def _leap_over_users(cache, model, users, c, origin, target, keep, scratch):
                 distances[j, c] += change
     else:
         for j in users:
-            change = change_by_leap(code, orders, c, ranks, j, origin, target, scale, distances[j, c], scratch)
+            change = change_by_leap(code, orders, c, ranks, j, origin, target, distances[j, c], scratch)
             total += change
             if keep:
                 distances[j, c] += change
@@ -316,16 +288,14 @@ def _leap_over_users(cache, model, users, c, origin, target, keep, scratch):
 def _move_alpha(state, cache, model, log_z_method, tally, users, c, stream, chain, sweep, warmup):
     """Move alpha_c, given the rankings of its users, by a log-normal random walk (Metropolis-Hastings).
 
-    Above ``max_alpha`` log Z is not known. The prior ends there, so such a proposal is rejected, and counted.
+    Above ``max_alpha`` log Z is not known. The prior ends there, so such a proposal is rejected.
     """
     open_stream(stream, model.key, chain, sweep, c, PAPER_ALPHA)
     alpha = state.alpha[c]
     proposed = alpha * math.exp(state.alpha_step[c] * normal(stream))
     tally.alpha[0, c] += 1
     log_ratio, log_z = -math.inf, 0.0
-    if proposed > log_z_method.max_alpha:
-        tally.alpha[2, c] += 1
-    elif 0.0 < proposed < math.inf:
+    if 0.0 < proposed < math.inf and proposed <= log_z_method.max_alpha:
         within = 0
         for j in users:
             within += cache.distances[j, c]

@@ -36,21 +36,12 @@ def leap_target(origin, choice, low, high, leap):
 
 
 @numba.njit(cache=True, nogil=True)
-def leap_probability(origin, target, low, high, leap):
-    """Return the probability of proposing to move the item at ``origin`` to ``target``, both within low, ..., high.
-
-    One of the high - low + 1 items is picked, then one of its targets. Where the two are neighbours, a leap of
-    either of the two items gives the same ranking, so both ways count (Vitelli et al. 2018, section 3.1).
-    """
-    probability = 1.0 / leap_targets(origin, low, high, leap)
-    if abs(target - origin) == 1:
-        probability += 1.0 / leap_targets(target, low, high, leap)
-    return probability / (high - low + 1)
-
-
-@numba.njit(cache=True, nogil=True)
 def leap_log_ratio(origin, target, low, high, leap):
-    """Return log q(back) / q(forth): zero for neighbours, otherwise not zero near the ends of the range."""
+    """Return log q(back) / q(forth): zero for neighbours, otherwise not zero near the ends of the range.
+
+    Where the two positions are neighbours, a leap of either of the two items gives the same ranking, so both ways
+    count (Vitelli et al. 2018, section 3.1).
+    """
     if abs(target - origin) == 1:
         return 0.0
     return math.log(leap_targets(origin, low, high, leap) / leap_targets(target, low, high, leap))

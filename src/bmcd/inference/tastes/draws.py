@@ -8,7 +8,7 @@ next items are asked for.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -49,6 +49,7 @@ class TasteDraws(ChainDraws):
     n_visits: NDArray[np.int64]  # [chain, draw]
     swaps_accepted: NDArray[np.float64]  # [chain, draw]
     a_accepted: NDArray[np.float64]  # [chain, draw]
+    _called: ClassVar[str] = "tastes"
 
     @property
     def n_tastes(self) -> int:
@@ -80,11 +81,14 @@ class TasteDraws(ChainDraws):
             q[:, c] = np.exp(laws.log_law_at(alpha))[rho[c] - 1]
         return q
 
-    def __repr__(self) -> str:
-        return (
-            f"TasteDraws({self.n_chains} chains x {self.n_draws} draws, {self.n_tastes} tastes, "
-            f"{self.problem.n_items} items)"
-        )
+    def cosines(self) -> list[NDArray[np.float64]]:
+        """Return, by chain, the cosine between the item probabilities of tastes of the best chain and of that one.
+
+        Each is [taste of the best chain, taste of the chain], at the last draw.
+        """
+        laws = [self.first_items(chain, self.n_draws - 1) for chain in range(self.n_chains)]
+        unit = [law / np.linalg.norm(law, axis=0) for law in laws]
+        return [unit[self.best_chain].T @ own for own in unit]
 
 
 def check_taste_state(state: TasteState, problem: FitSpec) -> None:

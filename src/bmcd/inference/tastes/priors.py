@@ -15,10 +15,10 @@ from typing import NamedTuple
 import numba
 import numpy as np
 
-from bmcd.errors import InputError
 from bmcd.inference.rng_streams import TASTE_RATE_OF_RATES, TASTE_SHAPE
 from bmcd.inference.variates import log_gamma_variate, normal
 from bmcd.rng import STREAM_SIZE, open_stream, uniform
+from bmcd.utils import check_number
 
 # Acceptance that the step of log a is tuned to in warm-up: best for one dimension.
 TARGET_ACCEPTANCE = 0.44
@@ -112,11 +112,6 @@ def update_b(state, total_rate, hyper, key, chain, sweep):
     state.b[0] = math.exp(log_gamma_variate(stream, shape) - math.log(hyper.b_rate + total_rate))
 
 
-def _check(value: object, name: str) -> None:
-    if isinstance(value, bool) or not (isinstance(value, int | float) and math.isfinite(value) and value > 0):
-        raise InputError(f"{name} must be a positive number, but it is {value!r}.")
-
-
 @dataclass(frozen=True)
 class GammaPrior:
     """Gamma(shape, rate): mean shape / rate.
@@ -129,8 +124,8 @@ class GammaPrior:
     rate: float
 
     def __post_init__(self) -> None:
-        _check(self.shape, "the shape of a Gamma prior")
-        _check(self.rate, "the rate of a Gamma prior")
+        check_number("the shape of a Gamma prior", self.shape, above=0)
+        check_number("the rate of a Gamma prior", self.rate, above=0)
 
     @property
     def mean(self) -> float:
@@ -170,11 +165,11 @@ class TastePriors:
 
     def __post_init__(self) -> None:
         if self.scale_rate is not None:
-            _check(self.scale_rate, "scale_rate, the rate of the prior of alpha,")
+            check_number("scale_rate, the rate of the prior of alpha,", self.scale_rate, above=0)
         for name in ("a", "b"):
             value = getattr(self, name)
             if not isinstance(value, GammaPrior) and not (name == "a" and value is None):
-                _check(value, f"{name}, unless it is a GammaPrior,")
+                check_number(f"{name}, unless it is a GammaPrior,", value, above=0)
 
     def scale_rate_for(self, n_items: int) -> float:
         """The rate of the prior of alpha for this number of items."""
@@ -192,11 +187,8 @@ class TastePriors:
 
     def hyper(self) -> Hyper:
         """What the compiled moves of a and b need."""
-        a = self.a if isinstance(self.a, GammaPrior) else None
-        b = self.b if isinstance(self.b, GammaPrior) else None
-        return Hyper(
-            float(a.shape) if a else 0.0,
-            float(a.rate) if a else 0.0,
-            float(b.shape) if b else 0.0,
-            float(b.rate) if b else 0.0,
+        a, b = (
+            (float(prior.shape), float(prior.rate)) if isinstance(prior, GammaPrior) else (0.0, 0.0)
+            for prior in (self.a, self.b)
         )
+        return Hyper(*a, *b)

@@ -3,8 +3,7 @@
 **The prior of alpha lives on this grid.** Its points are a factor exp(SPACING) apart, from nearly uniform laws to
 laws in which the best item comes first nearly always; each point carries the prior mass of its cell, bounded by
 the geometric means with its neighbours, and the two outer points carry the tails. So no data can leave the grid:
-below it all laws look like that of the first point, above it like that of the last. A sweep counts the tastes that
-sit there.
+below it all laws look like that of the first point, above it like that of the last.
 
 Footrule, any rank scale: tag rank 1 and scan t = 1, ..., n as in `mallows/footrule_scan.py`. While rank 1 is open,
 m + 1 items and m other ranks are. A step leads to m + 1 in 1 way, to m in 2 m + 2, to m - 1 in m (m + 1). If item t

@@ -56,7 +56,7 @@ def taste_sweep(state, data, log_law, log_prior, hyper, effort, key, chain, swee
     )
 
     per_taste, gaps = np.empty(n_tastes), list_of_gaps(data.n_items)
-    log_first, tried, taken, at_edge = 0.0, 0, 0, 0
+    log_first, tried, taken = 0.0, 0, 0
     for c in range(n_tastes):
         per_taste[c], log_p, swaps_tried, swaps_taken = update_taste(
             state, c, of_item[:, c].copy(), log_law, log_prior, gaps, effort, key, chain, sweep
@@ -64,7 +64,6 @@ def taste_sweep(state, data, log_law, log_prior, hyper, effort, key, chain, swee
         log_first += log_p
         tried += swaps_tried
         taken += swaps_taken
-        at_edge += per_taste[c] > 0.0 and state.scale_index[c] in (0, log_prior.size - 1)
 
     more = pairs_with_more(of_user)
     a_accepted = update_a(state, more, of_user.size, hyper, effort.a_proposals, key, chain, sweep, warmup)
@@ -77,7 +76,7 @@ def taste_sweep(state, data, log_law, log_prior, hyper, effort, key, chain, swee
     if hyper.b_shape > 0.0:
         log_joint += log_gamma_density(state.b[0], hyper.b_shape, hyper.b_rate)
     swaps_accepted = taken / tried if tried > 0 else math.nan
-    return log_joint, n_visits, of_user, per_taste, swaps_accepted, a_accepted, at_edge
+    return log_joint, n_visits, of_user, per_taste, swaps_accepted, a_accepted
 
 
 @numba.njit(cache=True, nogil=True)
@@ -113,7 +112,7 @@ class TasteSampler:
     >>> sampler = TasteSampler(make_taste_data([[1, 1, 0], [0, 1, 1]]), 2, TastePriors(), seed=1)
     >>> state = sampler.start(chain=0)
     >>> info = sampler.sweep(state, chain=0, sweep=0, warmup=True)
-    >>> info.n_visits >= 4, sampler.first_items(state).sum(axis=0).round(9).tolist()
+    >>> info.n_visits >= 4, first_items_of(state, sampler.laws).sum(axis=0).round(9).tolist()
     (True, [1.0, 1.0])
     """
 
@@ -172,10 +171,6 @@ class TasteSampler:
         )  # fmt: skip
         rho = np.argsort(state.item_at, axis=1) + 1
         return TasteInfo(log_joint, n_visits, visits, per_taste, rho, self.laws.alphas[state.scale_index], *shares)
-
-    def first_items(self, state: TasteState) -> NDArray[np.float64]:
-        """q[item, taste]: the probability that a visit to the taste clicks the item."""
-        return first_items_of(state, self.laws)
 
 
 def first_items_of(state: TasteState, laws: RankLaws) -> NDArray[np.float64]:

@@ -58,7 +58,6 @@ class TasteInfo(NamedTuple):
     alpha: NDArray[np.float64]  # [taste]
     swaps_accepted: float  # share of the swaps proposed to the consensuses; NaN if no taste has a visit
     a_accepted: float  # share; NaN if a is fixed
-    at_edge: int  # tastes with visits whose alpha is the first or the last of the grid
 
 
 def make_taste_data(clicks: Any) -> TasteData:

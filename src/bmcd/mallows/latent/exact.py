@@ -22,7 +22,7 @@ from bmcd.mallows.distances import alpha_by_cluster, check_ranks
 from bmcd.mallows.footrule_scan import MAX_TABLE_ITEMS
 from bmcd.mallows.latent import users as kernels
 from bmcd.mallows.latent.scan import ClusterTables, SharedTables, cluster_tables, shared_tables
-from bmcd.mallows.rank_scale import scale_gaps
+from bmcd.mallows.rank_scale import scale_values
 from bmcd.rng import stream_key
 from bmcd.utils import check_count, thread_count
 
@@ -52,7 +52,7 @@ class _Inputs:
             )
         self.n_clusters = self.rho.shape[0]
         self.alpha = alpha_by_cluster(alpha, self.n_clusters)
-        self.shared: SharedTables = shared_tables(scale_gaps(self.n_items, rank_scale))
+        self.shared: SharedTables = shared_tables(np.diff(scale_values(self.n_items, rank_scale)))
         self.n_threads = min(thread_count(n_threads), max(1, self.n_users // USERS_PER_THREAD))
 
     def compute(
