@@ -1,4 +1,4 @@
-"""HTML of results in notebooks: all text is escaped, so that no title can become markup."""
+"""Tables of results: HTML for notebooks, in which all text is escaped, and plain text."""
 
 from __future__ import annotations
 
@@ -72,3 +72,15 @@ def table(heads: Sequence[Any], rows: Iterable[Sequence[Any]]) -> Html:
     head = tag("thead", tag("tr", [tag("th", name, scope="col") for name in heads]))
     body = [tag("tr", tag("th", row[0], scope="row"), [tag("td", cell) for cell in row[1:]]) for row in rows]
     return tag("div", tag("table", head, tag("tbody", body)))
+
+
+def text_table(rows: Sequence[Sequence[str]], left: int = 1) -> list[str]:
+    """Return the lines of a table in plain text; the first columns are aligned to the left.
+
+    >>> text_table([["model", "hits"], ["EASE", "9"]])
+    ['model  hits', 'EASE      9']
+    """
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    aligns = [str.ljust if place < left else str.rjust for place in range(len(widths))]
+    cells = ([put(text, width) for put, text, width in zip(aligns, row, widths, strict=True)] for row in rows)
+    return ["  ".join(own).rstrip() for own in cells]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import math
 import numbers
 import os
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -105,6 +106,21 @@ def import_optional(module: str, *, needed_by: str, extra: str | None = None) ->
         package = module.partition(".")[0].replace("_", "-")
         install = f'"bmcd[{extra}]"' if extra else package  # double quotes: every shell takes them
         raise MissingPackageError(f"{needed_by} needs the package {package}: pip install {install}") from error
+
+
+def versions(packages: Iterable[str]) -> dict[str, str]:
+    """Return the versions of those of some packages that are installed.
+
+    >>> list(versions(["numpy", "no-such-package"]))
+    ['numpy']
+    """
+    from importlib import metadata
+
+    found = {}
+    for name in packages:
+        with contextlib.suppress(metadata.PackageNotFoundError):
+            found[name] = metadata.version(name)
+    return found
 
 
 def shown(value: object, width: int = 60) -> str:

@@ -9,7 +9,7 @@ import pytest
 import bmcd
 from bmcd.clicks.log import Clicks
 from bmcd.errors import InputError
-from bmcd.evaluation.diversify import _chosen, _grid, _tested, diversify
+from bmcd.evaluation.diversify import _Asked, _chosen, _grid, _tested, diversify
 from bmcd.models.top_k import Lists
 
 N_ITEMS, N_GROUPS, K, HORIZON = 40, 8, 10, 3
@@ -50,7 +50,7 @@ class Shop:
 def population():
     """What each setting does to 30,000 users, of whom data sets are drawn: so its true hit rate is known."""
     shop = Shop(30_000, seed=1)
-    return _tested(shop, shop.test, None, K, HORIZON, _grid(shop, None, None), None)
+    return _tested(shop, shop.test, None, _grid(shop, None, None), _Asked(K, HORIZON, 0.18))
 
 
 def data_set(population, rng, n=2_000):
@@ -67,7 +67,7 @@ def test_the_hit_rate_holds_for_other_users(population):
     rng, kept, reached, bare = np.random.default_rng(5), [], [], []
     for number in range(200):
         own = data_set(population, rng)
-        found = _chosen(own, 0.18, 0.95, "groups", K, HORIZON, number)
+        found = _chosen(own, _Asked(K, HORIZON, 0.18, seed=number))
         place = own.settings.index(found.rules)
         kept.append(true_rate[place] >= 0.18)
         reached.append(true_groups[place] / best)
@@ -84,7 +84,7 @@ def test_all_at_the_edge(population):
     rng, wrong = np.random.default_rng(6), []
     for number in range(300):
         own = data_set(population, rng, 500)
-        found = _chosen(own, float(rate[edge]) + 1e-12, 0.95, "groups", K, HORIZON, number)
+        found = _chosen(own, _Asked(K, HORIZON, float(rate[edge]) + 1e-12, seed=number))
         wrong.append(rate[own.settings.index(found.rules)] < rate[edge])
     assert np.mean(wrong) <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / 300)
 

@@ -111,7 +111,7 @@ def test_bad_recommendations_are_refused_with_their_place(full_lists, change, me
 def test_longer_lists_than_k_are_refused(full_lists):
     with pytest.raises(ValueError, match=r"user 'u1' has 3 recommendations, but k is 2. Pass k=3"):
         evaluate(*full_lists, k=2)
-    with pytest.raises(ValueError, match="k must be 1 or more, but it is 0"):
+    with pytest.raises(ValueError, match="k must be a whole number, 1 or more, but it is 0"):
         evaluate(*full_lists, k=0)
 
 

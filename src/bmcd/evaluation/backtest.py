@@ -18,8 +18,9 @@ from bmcd.clicks.splitting import Window
 from bmcd.errors import ClicksError, InputError, InputTypeError, Message, Option
 from bmcd.evaluation.calibration import GROUPS, equal_groups
 from bmcd.evaluation.intervals import bootstrap, percentiles
-from bmcd.evaluation.metrics import PerUser, read_lists
-from bmcd.markup import paragraphs, table, tag
+from bmcd.evaluation.metrics import PerUser, RankedLists, read_lists
+from bmcd.files import json_ready
+from bmcd.markup import paragraphs, table, tag, text_table
 from bmcd.models.estimator import clone
 from bmcd.models.top_k import check_horizon, check_k, read_truth, was_clicked
 from bmcd.progress import counting
@@ -79,6 +80,11 @@ def takes(function: Callable[..., Any], option: str) -> bool:
     return option in inspect.signature(function).parameters
 
 
+def taken(function: Callable[..., Any], **options: Any) -> dict[str, Any]:
+    """Return those of some options that a method of a model has."""
+    return {name: value for name, value in options.items() if takes(function, name)}
+
+
 def window_hits(
     model: Any, window: Window, k: int, horizon: int, *, repeats: bool, n_threads: int | None = None
 ) -> WindowHits:
@@ -89,33 +95,30 @@ def window_hits(
     """
     histories = window.histories
     truth = read_truth(window.test, histories, k, horizon, repeats=repeats, fewer=True)
-    options: dict[str, Any] = {"unknown": "ignore"}
-    for name, value in (("n_threads", n_threads), ("progress", False)):
-        options |= {name: value} if takes(model.recommend_for, name) else {}
-    parts: list[tuple[Ints, Ints, Floats | None]] = []
-    expected, known = np.zeros(histories.n_users), True
+    options = {"unknown": "ignore", **taken(model.recommend_for, n_threads=n_threads, progress=False)}
     asked = takes(model.recommend_for, "horizon")
     # A model without a horizon is asked for all users at once.
-    for g in np.unique(truth.n_clicks[truth.n_clicks > 0]).tolist() if asked else [0]:
-        rows = np.flatnonzero(truth.n_clicks == g if asked else truth.n_clicks > 0)
+    of_user = truth.n_clicks if asked else np.minimum(truth.n_clicks, 1)
+    found: list[tuple[Ints, RankedLists]] = []
+    expected, known = np.zeros(histories.n_users), asked
+    for g in np.unique(of_user[of_user > 0]).tolist():
+        rows = np.flatnonzero(of_user == g)
         people = histories.of_users(rows)
-        found = model.recommend_for(people, k, **options, **({"horizon": g} if asked else {}))
-        if len(found):
-            lists = read_lists(found, people, repeats)
-            parts.append((rows[lists.user], lists.item, lists.probability if asked else None))
-        outside = _expected_outside(model, found, g) if asked else None
+        frame = model.recommend_for(people, k, **options, **({"horizon": g} if asked else {}))
+        if len(frame):
+            found.append((rows, read_lists(frame, people, repeats)))
+        outside = _expected_outside(model, frame, g) if known else None
         known &= outside is not None
-        expected[rows] = 0.0 if outside is None else outside
-    if not parts:
+        expected[rows] = outside or 0.0
+    if not found:
         raise InputError(f"the model recommended nothing in the window from {window.label} on.")
-    user, item = (np.concatenate([part[column] for part in parts]) for column in (0, 1))
-    given = [part[2] for part in parts if part[2] is not None]
-    probability = np.concatenate(given) if len(given) == len(parts) else None
+    user = np.concatenate([rows[lists.user] for rows, lists in found])
     order = np.argsort(user, kind="stable")
-    hit = was_clicked(truth.matrix, user, item)[order]
+    hit = was_clicked(truth.matrix, user, np.concatenate([lists.item for _, lists in found]))
+    probability = _joined([lists.probability for _, lists in found]) if asked else None
     return WindowHits(
         user[order],
-        hit,
+        hit[order],
         None if probability is None else probability[order],
         truth.n_clicks,
         truth.n_outside,
@@ -123,8 +126,13 @@ def window_hits(
     )
 
 
-def _expected_outside(model: Any, recommended: Any, g: int) -> Any:
-    """Return how many of the next g clicks a model expects outside its items, on average or of each user."""
+def _joined(parts: Sequence[Any]) -> Any:
+    """Return arrays as one; None if one of them is missing."""
+    return None if any(part is None for part in parts) else np.concatenate(parts)
+
+
+def _expected_outside(model: Any, recommended: Any, g: int) -> float | None:
+    """Return how many of the next g clicks a model expects outside its items, on average over the users."""
     attributes = getattr(recommended, "attrs", None) or {}
     if "outside" in attributes:
         found = attributes["outside"]
@@ -137,16 +145,10 @@ def _expected_outside(model: Any, recommended: Any, g: int) -> Any:
 
 ALL = "all"
 """The cut of the rows that sum up all cuts."""
-COLUMNS = (
-    *("model", "cut", "n_users", "n_new_users", "n_with_fewer", "n_recommendations", "n_hits"),
-    *("hit_rate", "hit_rate_low", "hit_rate_high", "predicted", "difference", "difference_low", "difference_high"),
-    *("ece_at_k", "expected_outside", "observed_outside", "fit_seconds"),
-)
-"""The columns of `Backtest.to_frame`."""
 
 
 class Row(NamedTuple):
-    """One model at one cut, or at all cuts; NaN where there is nothing to say."""
+    """One model at one cut, or at all cuts, with the columns of `Backtest.to_frame`; NaN where nothing is known."""
 
     model: str
     cut: str
@@ -212,7 +214,7 @@ class Backtest:
         """
         import narwhals as nw
 
-        data = {name: [getattr(row, name) for row in self.rows] for name in COLUMNS}
+        data = {name: list(column) for name, column in zip(Row._fields, zip(*self.rows, strict=True), strict=True)}
         return nw.from_dict(data, backend=library).to_native()
 
     def row(self, cut: str = ALL, model: str | None = None) -> Row:
@@ -236,12 +238,9 @@ class Backtest:
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything, ready for JSON; None where there is nothing to say."""
-        rows = [
-            {name: None if isinstance(v, float) and math.isnan(v) else v for name, v in row._asdict().items()}
-            for row in self.rows
-        ]
-        facts = {"k": self.k, "horizon": self.horizon, "at": self.at, "level": self.level}
-        return {**facts, "splits": list(self.splits), "without_clicks": list(self.without_clicks), "rows": rows}
+        names = ("k", "horizon", "at", "level", "splits", "without_clicks")
+        found = {name: getattr(self, name) for name in names} | {"rows": [row._asdict() for row in self.rows]}
+        return json_ready(found)  # type: ignore[no-any-return]
 
     def plot(self) -> Figure:
         """Return the figure `bmcd.plots.backtest`: predicted and observed per cut."""
@@ -251,16 +250,8 @@ class Backtest:
 
     def __str__(self) -> str:
         heads, cells = self._cells()
-        lines = [heads, *cells]
-        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-        left = 2 if len(self.models) > 1 else 1
-        text = [
-            "  ".join(
-                c.ljust(w) if i < left else c.rjust(w) for i, (c, w) in enumerate(zip(line, widths, strict=True))
-            )
-            for line in lines
-        ]
-        return "\n".join([self._title(), *(line.rstrip() for line in text), *self._notes()])
+        rows = text_table([heads, *cells], left=2 if len(self.models) > 1 else 1)
+        return "\n".join([self._title(), *rows, *self._notes()])
 
     __repr__ = __str__
 
@@ -281,20 +272,22 @@ class Backtest:
         several = len(self.models) > 1
         outside = any(not math.isnan(row.expected_outside) for row in self.rows)
         heads = [*(["model"] if several else []), "cut", "users", "fewer clicks", "hits", "hit rate %"]
-        heads += ["predicted %", "difference", "ECE@k", *(["outside % (expected)"] if outside else ["outside %"])]
+        heads += ["predicted %", "difference", "ECE@k", "outside % (expected)" if outside else "outside %", "fit s"]
         cells = []
         for row in self.rows:
-            line = [*([row.model] if several else []), row.cut, f"{row.n_users:,}", f"{row.n_with_fewer:,}"]
-            line += [
-                f"{row.n_hits:,}",
+            expected = f" ({_pct(row.expected_outside)})" if not math.isnan(row.expected_outside) else ""
+            line = [
+                row.cut,
+                *(f"{number:,}" for number in (row.n_users, row.n_with_fewer, row.n_hits)),
                 _ends(row.hit_rate, row.hit_rate_low, row.hit_rate_high),
                 _pct(row.predicted),
+                _ends(row.difference, row.difference_low, row.difference_high, "+"),
+                "" if math.isnan(row.ece_at_k) else f"{row.ece_at_k:.3f}",
+                _pct(row.observed_outside) + expected,
+                f"{row.fit_seconds:.1f}",
             ]
-            line += [_ends(row.difference, row.difference_low, row.difference_high, "+")]
-            line += ["" if math.isnan(row.ece_at_k) else f"{row.ece_at_k:.3f}"]
-            expected = f" ({_pct(row.expected_outside)})" if not math.isnan(row.expected_outside) else ""
-            cells.append([*line, _pct(row.observed_outside) + expected, f"{row.fit_seconds:.1f}"])
-        return [*heads, "fit s"], cells
+            cells.append([row.model, *line] if several else line)
+        return heads, cells
 
 
 def backtest(
@@ -388,7 +381,9 @@ def backtest(
             is_new = np.array([user not in earlier for user in users])
             for name, one in models.items():
                 own = (fit or {}).get(name, {}) if isinstance(model, Mapping) else fit or {}
-                fitted, seconds = _fitted(one, one_window.train, seed, n_threads, own)
+                fitted, seconds = fitted_copy(
+                    one, one_window.train, seed, **{**taken(one.fit, n_threads=n_threads), **own}
+                )
                 found = window_hits(fitted, one_window, k, horizon, repeats=repeats, n_threads=n_threads)
                 done[name].append(_Cut(one_window.label, users, is_new, found, seconds))
                 show(sum(map(len, done.values())))
@@ -405,14 +400,10 @@ def backtest(
     return Backtest(tuple(rows), k, horizon, at, tuple(splits), level, tuple(without_clicks))
 
 
-def _fitted(
-    model: Any, train: Clicks, seed: int, n_threads: int | None, options: Mapping[str, Any]
-) -> tuple[Any, float]:
+def fitted_copy(model: Any, train: Clicks, seed: int, **options: Any) -> tuple[Any, float]:
     """Return a new copy of a model fitted to the clicks, and how many seconds that took."""
     fresh = clone(model)
-    own: dict[str, Any] = {"seed": seed} if takes(fresh.fit, "seed") else {}
-    own |= {"n_threads": n_threads} if takes(fresh.fit, "n_threads") else {}
-    own |= {"progress": False} if takes(fresh.fit, "progress") else {}
+    own = taken(fresh.fit, seed=seed, progress=False)
     began = time.perf_counter()
     fitted = fresh.fit(train, **{**own, **options})
     return fitted, time.perf_counter() - began
@@ -423,15 +414,10 @@ def _row(name: str, label: str, cuts: list[_Cut], horizon: int, interval: tuple[
     place: dict[Any, int] = {}
     codes = [np.array([place.setdefault(user, len(place)) for user in cut.users], np.int64) for cut in cuts]
     user = np.concatenate([code[cut.found.user] for code, cut in zip(codes, cuts, strict=True)])
-    hit = np.concatenate([cut.found.hit for cut in cuts])
-    given = [cut.found.probability for cut in cuts]
-    probability = None if any(p is None for p in given) else np.concatenate([p for p in given if p is not None])
-    n_clicks, n_outside = (
-        np.concatenate([getattr(cut.found, what) for cut in cuts]) for what in ("n_clicks", "n_outside")
+    _, hit, probability, n_clicks, n_outside, expected = map(
+        _joined, zip(*(cut.found for cut in cuts), strict=True)
     )
-    expected = [cut.found.expected_outside for cut in cuts]
-    no_outside = any(e is None for e in expected)
-    rate = float(hit.mean())
+    rate, n = float(hit.mean()), float(n_clicks.sum())
     predicted, ece, own = math.nan, math.nan, [_per_user(hit, user, len(place))]
     if probability is not None:
         gap = probability - hit
@@ -439,7 +425,7 @@ def _row(name: str, label: str, cuts: list[_Cut], horizon: int, interval: tuple[
         groups = np.bincount(equal_groups(probability), weights=gap, minlength=GROUPS)
         ece = float(np.abs(groups).sum() / len(gap))
         own.append(_per_user(gap, user, len(place)))
-    ends = _intervals(own, *interval)
+    ends = [*_intervals(own, *interval), (math.nan, math.nan)]
     return Row(
         model=name,
         cut=label,
@@ -453,13 +439,11 @@ def _row(name: str, label: str, cuts: list[_Cut], horizon: int, interval: tuple[
         hit_rate_high=ends[0][1],
         predicted=predicted,
         difference=predicted - rate,
-        difference_low=ends[1][0] if len(ends) > 1 else math.nan,
-        difference_high=ends[1][1] if len(ends) > 1 else math.nan,
+        difference_low=ends[1][0],
+        difference_high=ends[1][1],
         ece_at_k=ece,
-        expected_outside=math.nan
-        if no_outside
-        else float(np.concatenate([e for e in expected if e is not None]).sum() / n_clicks.sum()),
-        observed_outside=float(n_outside.sum() / n_clicks.sum()),
+        expected_outside=math.nan if expected is None else float(expected.sum() / n),
+        observed_outside=float(n_outside.sum() / n),
         fit_seconds=sum(cut.fit_seconds for cut in cuts),
     )
 

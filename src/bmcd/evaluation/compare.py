@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import io
 import math
 import platform
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bmcd.clicks.log import Clicks
 from bmcd.errors import InputError
-from bmcd.evaluation.backtest import takes
+from bmcd.evaluation.backtest import taken
 from bmcd.evaluation.evaluate import (
     CALIBRATION_MEASURES,
     GROUP_MEASURES,
@@ -26,10 +25,10 @@ from bmcd.evaluation.evaluate import (
 )
 from bmcd.evaluation.intervals import Interval, PairedDifference, paired_differences
 from bmcd.files import open_replacement, write_csv, write_file, write_json
-from bmcd.markup import table, tag
+from bmcd.markup import table, tag, text_table
 from bmcd.models.top_k import check_k
 from bmcd.progress import counting
-from bmcd.utils import listed
+from bmcd.utils import listed, versions
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -80,47 +79,24 @@ PLOTTED = ("coverage", "novelty")
 
 def config_of(comparison: Comparison) -> dict[str, Any]:
     """Return what the comparison was made of, for `write_json`."""
+
+    def settings(entry: Entry) -> dict[str, Any]:
+        options = entry.model.get_params() if hasattr(entry.model, "get_params") else repr(entry.model)
+        fitted = {"fitted_before": True} if entry.fitted_before else {"fit": entry.fit}
+        return {"class": type(entry.model).__name__, "options": options, **fitted}
+
+    def described(clicks: Clicks) -> dict[str, Any]:
+        sizes = {name: getattr(clicks, name) for name in ("n_users", "n_items", "n_clicks")}
+        return {**sizes, "fingerprint": clicks.fingerprint(), "history": clicks.history}
+
     test = comparison.test
     return {
         **{name: getattr(comparison, name) for name in ("k", "seed", "against", "level", "resamples")},
-        "models": {name: _settings(entry) for name, entry in comparison.entries.items()},
-        "train": _described(comparison.train),
-        "test": _described(test) if isinstance(test, Clicks) else {"simulation": _described(test.clicks)},
-        "versions": {"python": platform.python_version(), **_versions()},
+        "models": {name: settings(entry) for name, entry in comparison.entries.items()},
+        "train": described(comparison.train),
+        "test": described(test) if isinstance(test, Clicks) else {"simulation": described(test.clicks)},
+        "versions": {"python": platform.python_version(), **versions(PACKAGES)},
     }
-
-
-def _versions() -> dict[str, str]:
-    """Return the versions of the packages that a result may depend on, as far as they are installed."""
-    versions = {}
-    for name in PACKAGES:
-        try:
-            versions[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return versions
-
-
-def _settings(entry: Entry) -> dict[str, Any]:
-    model = entry.model
-    options = model.get_params() if hasattr(model, "get_params") else repr(model)
-    fitted = {"fitted_before": True} if entry.fitted_before else {"fit": entry.fit}
-    return {"class": type(model).__name__, "options": options, **fitted}
-
-
-def _described(clicks: Clicks) -> dict[str, Any]:
-    sizes = {name: getattr(clicks, name) for name in ("n_users", "n_items", "n_clicks")}
-    return {**sizes, "fingerprint": clicks.fingerprint(), "history": clicks.history}
-
-
-# Columns of the table that follow the name of a measure, and the attributes they come from.
-INTERVAL_COLUMNS = {"low": "low", "high": "high"}
-DIFFERENCE_COLUMNS = {
-    "difference": "difference",
-    "difference_low": "low",
-    "difference_high": "high",
-    "p_value": "p_value",
-}
 
 
 class Entry(NamedTuple):
@@ -200,9 +176,12 @@ class Comparison:
         for measure in self.measures:
             row[measure] = self.value(name, measure)
             if any(measure in other.intervals for other in self.entries.values()):
-                row |= _columns(measure, entry.intervals.get(measure), INTERVAL_COLUMNS)
+                interval, gap = entry.intervals.get(measure), differences.get(measure)
+                row |= {f"{measure}_{end}": getattr(interval, end, math.nan) for end in ("low", "high")}
                 if len(self.entries) > 1:
-                    row |= _columns(measure, differences.get(measure), DIFFERENCE_COLUMNS)
+                    row[f"{measure}_difference"] = getattr(gap, "difference", math.nan)
+                    row |= {f"{measure}_difference_{end}": getattr(gap, end, math.nan) for end in ("low", "high")}
+                    row[f"{measure}_p_value"] = getattr(gap, "p_value", math.nan)
         return row
 
     def to_dict(self) -> dict[str, Any]:
@@ -249,10 +228,7 @@ class Comparison:
         return tag("div", tag("p", self._title()), table(headings, rows))
 
     def __repr__(self) -> str:
-        lines = _cells(self, SHOWN)
-        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-        rows = ("  ".join([line[0].ljust(widths[0]), *map(str.rjust, line[1:], widths[1:])]) for line in lines)
-        return "\n".join([self._title(), *rows])
+        return "\n".join([self._title(), *text_table(_cells(self, SHOWN))])
 
     def _title(self) -> str:
         evaluation = self.entries[self.against].evaluation
@@ -349,10 +325,18 @@ def compare(
     >>> comparison.table[["model", "accuracy", "coverage"]].round(3).values.tolist()
     [['popularity', 0.184, 0.2], ['EASE', 0.252, 0.64]]
     """
-    k, options = check_k(k), fit or {}
-    against = _check_names(models, options, against)
+    k, options, names = check_k(k), fit or {}, list(models)
+    if not models:
+        raise InputError("there are no models to compare.")
+    if unknown := [name for name in options if name not in models]:
+        raise InputError(f"fit has options for {listed(unknown)}, but the models are {listed(names, 20)}.")
+    against = names[0] if against is None else against
+    if against not in models:
+        raise InputError(f"against is {against!r}, but the models are {listed(names, 20)}.")
     for name, model in models.items():
         check_fitted_to(name, model, train)
+    how: dict[str, Any] = {"horizon": horizon, "histories": histories, "repeats": repeats, "k": k}
+    how["n_popular"] = n_popular
     bootstrap: dict[str, Any] = {"level": level, "resamples": resamples, "seed": seed}
     entries: dict[str, Entry] = {}
     with counting(progress, "models", len(models)) as show:
@@ -361,11 +345,10 @@ def compare(
             fit_options = {} if fitted_before else {"seed": seed, **options.get(name, {})}
             fit_seconds = math.nan if fitted_before else _timed(model.fit, train, **fit_options)[1]
             ask = model.recommend if histories is None else partial(model.recommend_for, histories)
-            own: dict[str, Any] = {"horizon": horizon} if horizon is not None and takes(ask, "horizon") else {}
+            own: dict[str, Any] = {} if horizon is None else taken(ask, horizon=horizon)
             own |= {} if histories is None else {"unknown": "ignore"}
             recommended, recommend_seconds = _timed(ask, k, **own)
-            how: dict[str, Any] = {"horizon": horizon, "histories": histories, "repeats": repeats}
-            evaluation = evaluate(recommended, train, test, k=k, n_popular=n_popular, **how)
+            evaluation = evaluate(recommended, train, test, **how)
             intervals = evaluation.intervals(**bootstrap)
             entries[name] = Entry(
                 model, fit_options, fitted_before, fit_seconds, recommend_seconds, evaluation, intervals
@@ -399,22 +382,3 @@ def check_fitted_to(name: str, model: Any, train: Clicks) -> None:
             f"{name} is fitted to other clicks than train ({clicks!r} against {train!r}), and may have seen the "
             "test. Fit it to train, or pass one that is not fitted."
         )
-
-
-def _check_names(models: Mapping[str, Any], options: Mapping[str, Any], against: str | None) -> str:
-    """Return the name of the model that the others are compared with."""
-    if not models:
-        raise InputError("there are no models to compare.")
-    names = list(models)
-    if unknown := [name for name in options if name not in models]:
-        raise InputError(f"fit has options for {listed(unknown)}, but the models are {listed(names, 20)}.")
-    if against is not None and against not in models:
-        raise InputError(f"against is {against!r}, but the models are {listed(names, 20)}.")
-    return names[0] if against is None else against
-
-
-def _columns(measure: str, of: Any, attributes: Mapping[str, str]) -> dict[str, float]:
-    return {
-        f"{measure}_{column}": math.nan if of is None else getattr(of, attribute)
-        for column, attribute in attributes.items()
-    }

@@ -12,11 +12,10 @@ from numpy.typing import NDArray
 from bmcd.clicks.histories import clicks_of_histories
 from bmcd.clicks.log import Clicks, Library
 from bmcd.errors import InputError, InputTypeError
-from bmcd.evaluation.backtest import takes, windows_of
+from bmcd.evaluation.backtest import fitted_copy, windows_of
 from bmcd.evaluation.compare import Comparison
 from bmcd.evaluation.intervals import PairedDifference
 from bmcd.models.cutoffs import betting_p_value, lower_bound, qualified
-from bmcd.models.estimator import clone
 from bmcd.models.list_rules import ListRules, groups_in_lists, read_rules, ruled_lists
 from bmcd.models.top_k import Lists, Truth, check_horizon, check_k, read_truth, was_clicked
 from bmcd.utils import Floats
@@ -185,13 +184,13 @@ class Diversity:
 
     def to_dict(self) -> dict[str, Any]:
         """Return all numbers, ready for JSON."""
-        own = {name: getattr(self, name) for name in ("wanted", "confidence", "low", "k", "horizon", "n_users")}
-        own |= {"measure": self.measure, "split": self.split, "rules": self.rules.to_dict()}
-        own["settings"] = [one._asdict() | {"rules": one.rules.to_dict()} for one in self.settings]
-        own["trials"] = [
-            one._asdict() | {"rules": None if one.rules is None else one.rules.to_dict()} for one in self.trials
-        ]
-        return own
+        names = ("wanted", "confidence", "low", "k", "horizon", "n_users", "measure", "split")
+
+        def written(one: Setting | Trial) -> dict[str, Any]:
+            return one._asdict() | {"rules": None if one.rules is None else one.rules.to_dict()}
+
+        found = {name: getattr(self, name) for name in names} | {"rules": self.rules.to_dict()}
+        return {**found, "settings": list(map(written, self.settings)), "trials": list(map(written, self.trials))}
 
     def __repr__(self) -> str:
         plain, chosen = self.plain, self.chosen
@@ -208,14 +207,9 @@ class Diversity:
         if self.split:
             lines.append(f"  (test: {self.split})")
         if self.trials:
-            lines.append(
-                f"  back-test: the hit rate held in {self.n_held} of {self.n_tried} windows of use"
-                + (
-                    f"; in {len(self.trials) - self.n_tried} none qualified"
-                    if self.n_tried < len(self.trials)
-                    else ""
-                )
-            )
+            untried = len(self.trials) - self.n_tried
+            more = f"; in {untried} none qualified" if untried else ""
+            lines.append(f"  back-test: the hit rate held in {self.n_held} of {self.n_tried} windows of use{more}")
         return "\n".join(lines)
 
 
@@ -282,19 +276,33 @@ def diversify(
     >>> found.chosen.groups >= found.plain.groups
     True
     """
-    _check(model, hit_rate, confidence, measure)
+    if not hasattr(model, "lists_for") or not hasattr(model, "clicks_"):
+        raise InputTypeError(f"diversify needs a fitted model with probabilities, not a {type(model).__name__}.")
+    for name, share, such in (("hit_rate", hit_rate, 0.2), ("confidence", confidence, 0.95)):
+        if not 0 < share < 1:
+            raise InputError(f"{name} must be between 0 and 1, like {such}, but it is {share}.")
+    if measure not in ("groups", "coverage"):
+        raise InputError(f"measure must be 'groups' or 'coverage', but it is {measure!r}.")
+    if model.clicks_.items_table is None:
+        raise InputError("diversify needs groups of items: read_clicks(..., items='items.csv').")
     k = check_k(k)
-    horizon = check_horizon(horizon, k)
+    asked = _Asked(k, check_horizon(horizon, k), hit_rate, confidence, measure, seed, n_threads)
     settings = _grid(model, group, rules)
     people = None if histories is None else clicks_of_histories(histories, model.clicks_, "ignore")
-    found = _tested(model, test, people, k, horizon, settings, n_threads)
-    result = _chosen(found, hit_rate, confidence, measure, k, horizon, seed)
-    if log is None:
-        return result
-    trials = _backtest(
-        model, log, cuts, window, k, horizon, settings, hit_rate, confidence, measure, seed, n_threads
-    )
-    return replace(result, trials=trials)
+    result = _chosen(_tested(model, test, people, settings, asked), asked)
+    return result if log is None else replace(result, trials=_backtest(model, log, cuts, window, settings, asked))
+
+
+class _Asked(NamedTuple):
+    """What is asked for: lists, and how often they must be hit."""
+
+    k: int
+    horizon: int
+    hit_rate: float
+    confidence: float = 0.95
+    measure: Measure = "groups"
+    seed: int = 0
+    n_threads: int | None = None
 
 
 class _Tested(NamedTuple):
@@ -310,19 +318,6 @@ class _Tested(NamedTuple):
     split: str
 
 
-def _check(model: Any, hit_rate: float, confidence: float, measure: str) -> None:
-    if not hasattr(model, "lists_for") or not hasattr(model, "clicks_"):
-        raise InputTypeError(f"diversify needs a fitted model with probabilities, not a {type(model).__name__}.")
-    if not 0 < hit_rate < 1:
-        raise InputError(f"hit_rate must be between 0 and 1, like 0.2, but it is {hit_rate}.")
-    if not 0 < confidence < 1:
-        raise InputError(f"confidence must be between 0 and 1, like 0.95, but it is {confidence}.")
-    if measure not in ("groups", "coverage"):
-        raise InputError(f"measure must be 'groups' or 'coverage', but it is {measure!r}.")
-    if model.clicks_.items_table is None:
-        raise InputError("diversify needs groups of items: read_clicks(..., items='items.csv').")
-
-
 def _grid(model: Any, group: str | None, rules: Any) -> tuple[ListRules, ...]:
     if rules is not None and not isinstance(rules, ListRules):
         settings = tuple(rules)
@@ -335,20 +330,19 @@ def _grid(model: Any, group: str | None, rules: Any) -> tuple[ListRules, ...]:
 
 
 def _tested(
-    model: Any, test: Clicks, people: Clicks | None, k: int, horizon: int, settings: tuple[ListRules, ...],
-    n_threads: int | None,
-) -> _Tested:  # fmt: skip
+    model: Any, test: Clicks, people: Clicks | None, settings: tuple[ListRules, ...], asked: _Asked
+) -> _Tested:
     """Recommend with every setting to the users who are scored, and count hits and groups."""
     repeats = bool(getattr(model, "repeats", False))
     known = model.clicks_ if people is None else people
-    truth = read_truth(test, known, k, horizon, repeats=repeats)
+    truth = read_truth(test, known, asked.k, asked.horizon, repeats=repeats)
     scored = np.flatnonzero(truth.scored & (truth.n_relevant > 0))
     if len(scored) < FEWEST_USERS:
         raise InputError(
-            f"only {len(scored)} users have {horizon} test clicks, and {FEWEST_USERS} are needed. Give more "
+            f"only {len(scored)} users have {asked.horizon} test clicks, and {FEWEST_USERS} are needed. Give more "
             "test clicks, or a smaller horizon."
         )
-    options: dict[str, Any] = {"horizon": horizon, "n_threads": n_threads}
+    options: dict[str, Any] = {"horizon": asked.horizon, "n_threads": asked.n_threads}
     kept: dict[tuple[int, int], Lists] = {}
 
     def ask(users: Ints, size: int, mask: NDArray[np.bool_] | None) -> Lists:
@@ -356,11 +350,11 @@ def _tested(
         if mask is None and key in kept:
             return kept[key]
         rows = scored[users]
-        lists: Lists
-        if people is None:
-            lists = model.lists(size, model.clicks_.users[rows].tolist(), mask, **options)
-        else:
-            lists = model.lists_for(people.of_users(rows), size, mask, **options)
+        lists: Lists = (
+            model.lists(size, model.clicks_.users[rows].tolist(), mask, **options)
+            if people is None
+            else model.lists_for(people.of_users(rows), size, mask, **options)
+        )
         if mask is None:
             kept[key] = lists
         return lists
@@ -368,8 +362,8 @@ def _tested(
     table, every = model.clicks_.items_table, np.ones(known.n_items, np.bool_)
     shares, groups, coverage, expected = [], [], [], []
     for one in settings:
-        read = read_rules(one, table, k, every)
-        lists, _ = ruled_lists(ask, len(scored), k, read, None, "probability")
+        read = read_rules(one, table, asked.k, every)
+        lists, _ = ruled_lists(ask, len(scored), asked.k, read, None, "probability")
         shares.append(_hit_share(lists.items, truth, scored))
         groups.append(groups_in_lists(lists.items, read).astype(np.float64))
         coverage.append(len(np.unique(lists.items[lists.items >= 0])) / known.n_items)
@@ -385,66 +379,56 @@ def _hit_share(items: Ints, truth: Truth, rows: Ints) -> Floats:
     return np.asarray(np.bincount(user, weights=hit, minlength=len(rows)) / np.maximum(length, 1), np.float64)
 
 
-def _chosen(
-    found: _Tested, wanted: float, confidence: float, measure: Measure, k: int, horizon: int, seed: int
-) -> Diversity:
+def _chosen(found: _Tested, asked: _Asked) -> Diversity:
+    wanted, confidence, seed = asked.hit_rate, asked.confidence, asked.seed
     n_users = found.hit_share.shape[1]
     p_values = [betting_p_value(own, wanted, confidence, seed) for own in found.hit_share]
     good = set(qualified(len(p_values), p_values.__getitem__, [0], confidence))
+    rates, groups = found.hit_share.mean(axis=1).tolist(), found.groups.mean(axis=1).tolist()
     settings = tuple(
-        Setting(
-            one, float(found.hit_share[s].mean()), float(found.groups[s].mean()), found.coverage[s],
-            found.expected[s], p_values[s], s in good,
-        )
+        Setting(one, rates[s], groups[s], found.coverage[s], found.expected[s], p_values[s], s in good)
         for s, one in enumerate(found.settings)
-    )  # fmt: skip
+    )
+    best = max(good, key=lambda s: (getattr(settings[s], asked.measure), settings[s].hit_rate), default=0)
+    low, chosen = lower_bound(found.hit_share[best], confidence, seed), settings[best]
     if not good:
-        low = lower_bound(found.hit_share[0], confidence, seed)
         raise InputError(
             f"no setting keeps a hit rate of {wanted:g} with {confidence:.0%} confidence: already the least "
-            f"diverse lists ({settings[0].rules}) have {settings[0].hit_rate:.4f} for these {n_users:,} users and, "
+            f"diverse lists ({chosen.rules}) have {chosen.hit_rate:.4f} for these {n_users:,} users and, "
             f"to be sure, at least {low:.4f} for others. Ask for less, or give more test users."
         )
-    best = max(good, key=lambda s: (getattr(settings[s], measure), settings[s].hit_rate))
-    low = lower_bound(found.hit_share[best], confidence, seed)
-    chosen = settings[best]
     return Diversity(
-        chosen.rules, chosen, settings, wanted, confidence, low, k, horizon, n_users, measure, found.split
-    )
+        chosen.rules, chosen, settings, wanted, confidence, low, asked.k, asked.horizon, n_users, asked.measure,
+        found.split,
+    )  # fmt: skip
 
 
 def _backtest(
-    model: Any, log: Clicks, cuts: int, window: str | None, k: int, horizon: int, settings: tuple[ListRules, ...],
-    wanted: float, confidence: float, measure: Measure, seed: int, n_threads: int | None,
-) -> tuple[Trial, ...]:  # fmt: skip
+    model: Any, log: Clicks, cuts: int, window: str | None, settings: tuple[ListRules, ...], asked: _Asked
+) -> tuple[Trial, ...]:
     """Choose in every window but the last, use in the next one, and look whether the hit rate held."""
     if not log.has_clock and log.order is None:
         raise InputError("a back-test needs a log in order. Read it with time_column=, or order='rows'.")
     if log.items_table is None:
-        log = log.with_items(_same_table(model, log))
+        if not np.array_equal(model.clicks_.items, log.items):
+            raise InputError("the log of the back-test has no item table: read it with items='items.csv'.")
+        log = log.with_items(model.clicks_.items_table)
     trials: list[Trial] = []
     before: tuple[str, ListRules | None] | None = None
-    for one in windows_of(log, cuts, window, horizon, "moment", seed, bool(getattr(model, "repeats", False))):
-        fresh = clone(model)
-        own = {name: value for name, value in (("seed", seed), ("progress", False)) if takes(fresh.fit, name)}
-        fitted = fresh.fit(one.train, **own)
-        found = _tested(fitted, one.test, one.histories, k, horizon, settings, n_threads)
+    repeats = bool(getattr(model, "repeats", False))
+    for one in windows_of(log, cuts, window, asked.horizon, "moment", asked.seed, repeats):
+        fitted, _ = fitted_copy(model, one.train, asked.seed)
+        found = _tested(fitted, one.test, one.histories, settings, asked)
         if before is not None:
             label, rules = before
             place = 0 if rules is None else found.settings.index(rules)
             share = found.hit_share[place]
             rate, error = float(share.mean()), float(share.std(ddof=1) / np.sqrt(len(share)))
-            held = None if rules is None else rate >= wanted
+            held = None if rules is None else rate >= asked.hit_rate
             groups = float(found.groups[place].mean())
             trials.append(Trial(label, one.label, rules, len(share), rate, error, groups, held))
         try:
-            before = (one.label, _chosen(found, wanted, confidence, measure, k, horizon, seed).rules)
+            before = (one.label, _chosen(found, asked).rules)
         except InputError:
             before = (one.label, None)
     return tuple(trials)
-
-
-def _same_table(model: Any, log: Clicks) -> Any:
-    if not np.array_equal(model.clicks_.items, log.items):
-        raise InputError("the log of the back-test has no item table: read it with items='items.csv'.")
-    return model.clicks_.items_table

@@ -18,15 +18,7 @@ from bmcd.errors import InputError, InputTypeError
 from bmcd.evaluation import metrics
 from bmcd.evaluation.calibration import GROUPS, Calibration, bin_edges, equal_groups, log_losses, squared_errors
 from bmcd.evaluation.intervals import Interval, bootstrap, percentiles
-from bmcd.evaluation.metrics import (
-    GroupMeasures,
-    PerUser,
-    RankedLists,
-    measure_groups,
-    personalisation,
-    read_k,
-    read_lists,
-)
+from bmcd.evaluation.metrics import GroupMeasures, PerUser, RankedLists
 from bmcd.markup import paragraphs, table, tag
 from bmcd.models.top_k import Truth, read_truth, was_clicked
 from bmcd.utils import listed
@@ -241,9 +233,8 @@ class Evaluation:
         """Return how the test clicks were chosen, and who was not scored, in words."""
         texts = [f"test: {self.split}"] if self.split else []
         if self.horizon is not None and self.split:
-            texts[0] += (
-                f"; the first {self.horizon} of each user" if self.horizon > 1 else "; the first of each user"
-            )
+            number = "" if self.horizon == 1 else f" {self.horizon}"
+            texts[0] += f"; the first{number} of each user"
         if self.n_with_fewer:
             texts.append(f"not scored: {self.n_with_fewer:,} users with fewer than {self.horizon} test clicks")
         if self.n_new_users:
@@ -353,8 +344,8 @@ def evaluate(
     users = train if histories is None else clicks_of_histories(histories, train, "ignore")
     n_users = users.n_users
     is_read = isinstance(recommendations, RankedLists)  # those that the report has
-    lists = recommendations if is_read else read_lists(recommendations, users, repeats)
-    k = read_k(k, lists, users, must_be_sure=not isinstance(test, Clicks) and horizon is None)
+    lists = recommendations if is_read else metrics.read_lists(recommendations, users, repeats)
+    k = metrics.read_k(k, lists, users, must_be_sure=not isinstance(test, Clicks) and horizon is None)
     truth = read_truth(test, users, k, horizon, repeats=repeats)
     n_relevant = np.where(truth.scored, truth.n_relevant, 0)
     asked = (metrics.list_lengths(lists, n_users) > 0) | (truth.n_relevant > 0)
@@ -362,12 +353,10 @@ def evaluate(
     hit = was_clicked(truth.matrix, lists.user, lists.item)
     has_list = metrics.list_lengths(lists, n_users) > 0
     evaluated = has_list | (n_relevant > 0)
-    is_rare = np.ones(n_items, dtype=np.bool_)
-    is_rare[metrics.popularity_order(clicks)[:n_popular]] = False
-    rare = is_rare[lists.item]
+    rare = ~np.isin(lists.item, metrics.popularity_order(clicks)[:n_popular])
 
     measures = {
-        "accuracy": metrics.accuracy(lists, hit, n_users),
+        "accuracy": metrics.per_row(hit, lists, n_users),
         "intra_list_similarity": metrics.intra_list_similarity(lists, train.matrix, n_users),
         "novelty": metrics.novelty(lists, clicks, n_users),
         "rare_share": metrics.per_row(rare, lists, n_users),
@@ -388,11 +377,15 @@ def evaluate(
         gaps = [metrics.per_row(np.where(group == number, gap, 0.0), lists, n_users) for number in range(GROUPS)]
     of_groups: dict[str, GroupMeasures] = {}
     for name, one in (train.items_table.groups if train.items_table else {}).items():
-        found, own = measure_groups(name, one, lists, hit, users, train, _of_rows(truth), n_users)
+        of_scored = truth.matrix[np.flatnonzero(truth.scored)]
+        found, own = metrics.measure_groups(name, one, lists, hit, users, train, of_scored, n_users)
         if not of_groups:  # intervals are those of the first column
             measures |= {measure: terms for measure, terms in own.items() if terms.denominator.any()}
         of_groups[name] = found
-    per_user = {name: PerUser(*(term[evaluated] for term in measure)) for name, measure in measures.items()}
+
+    def of_evaluated(measure: PerUser) -> PerUser:
+        return PerUser(*(term[evaluated] for term in measure))
+
     return Evaluation(
         k=k,
         n_users=int(evaluated.sum()),
@@ -402,7 +395,7 @@ def evaluate(
         n_hits=int(hit.sum()),
         n_unclicked=int((clicks[lists.item] == 0).sum()),
         coverage=metrics.coverage(lists.item, n_items),
-        correct_coverage=metrics.correct_coverage(lists.item, hit, n_items),
+        correct_coverage=metrics.coverage(lists.item[hit], n_items),
         n_rare=int(rare.sum()),
         n_users_with_rare=int(measures["users_with_rare_share"].numerator.sum()),
         **values,
@@ -410,21 +403,16 @@ def evaluate(
         items=ItemCounts.of(train, lists.item, lists.item[hit], n_popular),
         users=users.users[evaluated],
         n_relevant=n_relevant[evaluated],
-        per_user=MappingProxyType(per_user),
-        groups=tuple(PerUser(*(term[evaluated] for term in gap)) for gap in gaps),
+        per_user=MappingProxyType({name: of_evaluated(measure) for name, measure in measures.items()}),
+        groups=tuple(map(of_evaluated, gaps)),
         horizon=truth.horizon,
         split=truth.split,
         n_with_fewer=int((asked & ~truth.scored).sum()),
         n_outside=test.n_outside if isinstance(test, Clicks) else 0,
         n_new_users=test.n_new_users if isinstance(test, Clicks) else 0,
-        personalisation=personalisation(lists, n_users),
+        personalisation=metrics.personalisation(lists, n_users),
         by_group=MappingProxyType(of_groups),
     )
-
-
-def _of_rows(truth: Truth) -> Any:
-    """Return what would have been a hit for the users who are scored."""
-    return truth.matrix[np.flatnonzero(truth.scored)]
 
 
 def _of_scored(lists: RankedLists, truth: Truth) -> RankedLists:

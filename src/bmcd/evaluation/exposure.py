@@ -12,16 +12,17 @@ from numpy.typing import NDArray
 
 from bmcd.clicks.frames import column_names, columns
 from bmcd.clicks.ids import id_ranks
-from bmcd.clicks.item_table import ItemGroups, group_numbers
+from bmcd.clicks.item_table import group_numbers
 from bmcd.clicks.log import Clicks
 from bmcd.errors import ExposureError, InputError, InputTypeError
 from bmcd.evaluation.metrics import read_lists
 from bmcd.models.base import ProbabilityModel
 from bmcd.models.list_rules import merged
-from bmcd.models.top_k import best_items
+from bmcd.models.top_k import Lists, best_items
 from bmcd.utils import Floats, import_optional, listed, shown
 
 Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
 Limit = int | float | Mapping[Any, int | float]
 
 # A share times a number of users may miss a whole number by a rounding error.
@@ -33,7 +34,7 @@ NAMED = 5
 
 
 class GroupLimits(NamedTuple):
-    """Floors and caps of groups of items, as numbers of recommendations."""
+    """Floors and caps of groups of items, as numbers of recommendations; there may be no groups."""
 
     names: tuple[str, ...]
     of_item: Ints
@@ -59,139 +60,136 @@ class Limits(NamedTuple):
     """[item]: the cap, the largest number of users to whom it is shown."""
     cover: int
     """The least number of different items shown."""
-    groups: GroupLimits | None = None
+    groups: GroupLimits
 
-    def lacking(self, items: Ints, possible: Ints, k: int) -> NDArray[np.bool_]:
+    def lacking(self, items: Ints, possible: Ints, k: int) -> Bools:
         """Return which items with floors are candidates, [user, place], of so few users that there is no choice.
 
         ``possible`` is the number of users to whom each item may be shown. Items of a group that has a floor lack
         users while the group does.
         """
         found = np.bincount(items[items >= 0], minlength=len(self.low))
-        own: NDArray[np.bool_] = found < np.minimum(CHOICE * self.low, possible)
-        if self.groups is not None:
-            of_item = np.append(self.groups.of_item, -1)[items]
-            for g in np.flatnonzero(self.groups.low > 0).tolist():
-                places = int(np.minimum((of_item == g).sum(axis=1), k).sum())
-                short = (self.groups.of_item == g) & (found < possible)
-                own |= short & (places < CHOICE * self.groups.low[g])
+        own: Bools = found < np.minimum(CHOICE * self.low, possible)
+        of_item = np.append(self.groups.of_item, -1)[items]
+        for g in np.flatnonzero(self.groups.low > 0).tolist():
+            places = int(np.minimum((of_item == g).sum(axis=1), k).sum())
+            if places < CHOICE * self.groups.low[g]:
+                own |= (self.groups.of_item == g) & (found < possible)
         return own
 
     def kept_by(self, exposure: Ints) -> bool:
         """Return whether items that are shown this often keep all limits."""
         within = (self.low <= exposure) & (exposure <= self.high)
-        if self.groups is not None:
-            shown = self.groups.shown(exposure)
-            if (shown < self.groups.low).any() or (shown > self.groups.high).any():
-                return False
-        return bool(within.all()) and int((exposure > 0).sum()) >= self.cover
+        shown = self.groups.shown(exposure)
+        of_groups = (self.groups.low <= shown) & (shown <= self.groups.high)
+        return bool(within.all() and of_groups.all()) and int((exposure > 0).sum()) >= self.cover
 
 
-def read_limits(
-    min_exposure: Limit | None, max_exposure: Limit | None, min_coverage: int | float | None, clicks: Clicks
-) -> Limits:
-    """Return floors and caps as numbers of users, and the number of items to show.
+def read_limits(clicks: Clicks, asked: Mapping[str, Any], due: int) -> Limits:
+    """Return limits, by the names of the options of `rerank`, as numbers; ``due`` recommendations are made.
 
     >>> clicks = Clicks.from_matrix(np.eye(4), items=list("abcd"))
-    >>> limits = read_limits({"b": 2}, 0.5, 0.75, clicks)
+    >>> limits = read_limits(clicks, {"min_exposure": {"b": 2}, "max_exposure": 0.5, "min_coverage": 0.75}, 4)
     >>> limits.low.tolist(), limits.high.tolist(), limits.cover
     ([0, 2, 0, 0], [2, 2, 2, 2], 3)
     """
-    low = _of_items(min_exposure, "min_exposure", clicks, otherwise=0)
-    high = np.minimum(_of_items(max_exposure, "max_exposure", clicks, otherwise=clicks.n_users), clicks.n_users)
-    if (crossed := np.flatnonzero(low > high)).size:
-        named = [f"item {shown(clicks.items[i])} ({low[i]:,} above {high[i]:,})" for i in crossed]
-        raise ExposureError(
-            f"the floor, min_exposure, is above the cap, max_exposure or the {clicks.n_users:,} users, of "
-            f"{listed(named, NAMED)}.",
-            clicks.items[crossed].tolist(),
-            int((low - high)[crossed].sum()),
-        )
-    cover = 0 if min_coverage is None else _number(min_coverage, "min_coverage", clicks.n_items, "items", math.ceil)
+
+    def columns(given: list[Any], name: str) -> Ints:
+        return clicks.columns_of(given, f"{name} can name only items of the clicks.")
+
+    of_items = _Counted("exposure", "item", clicks.items.tolist(), clicks.n_users, "users", columns)
+    low, high = of_items.bounds(asked)
+    covered, group = asked.get("min_coverage"), asked.get("group")
+    cover = 0 if covered is None else _number(covered, "min_coverage", clicks.n_items, "items")
     if cover > clicks.n_items:
         raise InputError(f"min_coverage asks for {cover:,} items, but there are {clicks.n_items:,}.")
-    return Limits(low, high, cover)
-
-
-def with_groups(
-    limits: Limits, group: str | None, least: Limit | None, most: Limit | None, clicks: Clicks, due: int
-) -> Limits:
-    """Return limits with floors and caps of groups; ``due`` is the number of all recommendations."""
-    if least is None and most is None:
+    of_item = np.full(clicks.n_items, -1, np.int64)
+    if asked.get("min_group_exposure") is None and asked.get("max_group_exposure") is None:
         if group is not None:
             raise InputError("group goes with min_group_exposure or max_group_exposure.")
-        return limits
-    if limits.cover:
+        none = np.zeros(0, np.int64)
+        return Limits(low, high, cover, GroupLimits((), of_item, none, none))
+    if cover:
         raise InputError("min_coverage and limits of groups cannot be combined. Give floors to items instead.")
     if clicks.items_table is None:
         raise InputError("limits of groups need an item table: read_clicks(..., items='items.csv').")
-    name, groups = clicks.items_table.grouping(group)
+    column, groups = clicks.items_table.grouping(group)
     lengths = np.diff(groups.starts)
     if (several := np.flatnonzero(lengths > 1)).size:
         item = int(several[0])
         raise InputError(
-            f"limits of groups need items with one {name} at most, but {several.size:,} items have several, such "
+            f"limits of groups need items with one {column} at most, but {several.size:,} items have several, such "
             f"as item {shown(clicks.items[item])}: {listed(list(groups.of_item(item)))}."
         )
-    of_item = np.full(clicks.n_items, -1, np.int64)
     of_item[lengths == 1] = groups.numbers
-    low = _of_groups(least, "min_group_exposure", name, groups, due, 0)
-    high = np.minimum(_of_groups(most, "max_group_exposure", name, groups, due, due), due)
-    if (crossed := np.flatnonzero(low > high)).size:
-        named = [f"{shown(groups.names[g])} ({low[g]:,} above {high[g]:,})" for g in crossed]
-        raise ExposureError(
-            f"the floor, min_group_exposure, is above the cap or the {due:,} recommendations in {name} "
-            f"{listed(named, NAMED)}.",
-            [groups.names[g] for g in crossed],
-            int((low - high)[crossed].sum()),
-        )
-    return limits._replace(groups=GroupLimits(groups.names, of_item, low, high))
+
+    def numbers_of(given: list[Any], name: str) -> Ints:
+        return group_numbers(groups, given, f"{name} of {column}")
+
+    of_groups = _Counted("group_exposure", column, list(groups.names), due, "recommendations", numbers_of)
+    return Limits(low, high, cover, GroupLimits(groups.names, of_item, *of_groups.bounds(asked)))
 
 
-def _of_groups(limit: Limit | None, name: str, column: str, groups: ItemGroups, due: int, otherwise: int) -> Ints:
-    round_off = math.ceil if name == "min_group_exposure" else math.floor
-    counts = np.full(len(groups.names), otherwise, np.int64)
-    if limit is not None and hasattr(limit, "items"):
-        given = dict(limit.items())
-        for g, (one, number) in zip(
-            group_numbers(groups, list(given), f"{name} of {column}"), given.items(), strict=True
-        ):
-            counts[g] = _number(number, f"{name} of {shown(one)}", due, "recommendations", round_off)
-    elif limit is not None:
-        counts[:] = _number(limit, name, due, "recommendations", round_off)
-    return counts
+class _Counted(NamedTuple):
+    """What floors and caps count: users of items, or recommendations of groups."""
+
+    option: str
+    """The floors are the option ``min_`` of this, the caps ``max_``."""
+    label: str
+    ids: list[Any]
+    total: int
+    unit: str
+    places: Callable[[list[Any], str], Ints]
+    """Finds ids that an option names."""
+
+    def bounds(self, asked: Mapping[str, Any]) -> tuple[Ints, Ints]:
+        """Return the floor and the cap of each item or group."""
+        low = self._counts(asked, f"min_{self.option}", 0)
+        high = np.minimum(self._counts(asked, f"max_{self.option}", self.total), self.total)
+        if (crossed := np.flatnonzero(low > high)).size:
+            named = [f"{self.label} {shown(self.ids[i])} ({low[i]:,} above {high[i]:,})" for i in crossed]
+            raise ExposureError(
+                f"the floor, min_{self.option}, is above the cap, max_{self.option} or the {self.total:,} "
+                f"{self.unit}, of {listed(named, NAMED)}.",
+                [self.ids[i] for i in crossed],
+                int((low - high)[crossed].sum()),
+            )
+        return low, high
+
+    def _counts(self, asked: Mapping[str, Any], name: str, otherwise: int) -> Ints:
+        limit: Any = asked.get(name)
+        counts = np.full(len(self.ids), otherwise, np.int64)
+        if hasattr(limit, "items"):  # a dict, or a pandas Series
+            given = dict(limit.items())
+            counts[self.places(list(given), name)] = [
+                _number(number, f"{name} of {self.label} {shown(one)}", self.total, self.unit)
+                for one, number in given.items()
+            ]
+        elif limit is not None:
+            counts[:] = _number(limit, name, self.total, self.unit)
+        return counts
 
 
-def _of_items(limit: Limit | None, name: str, clicks: Clicks, otherwise: int) -> Ints:
-    # A floor is never rounded below the share asked for, a cap never above it.
-    round_off = math.ceil if name == "min_exposure" else math.floor
-    counts = np.full(clicks.n_items, otherwise, np.int64)
-    if limit is not None and hasattr(limit, "items"):  # a dict, or a pandas Series
-        given = dict(limit.items())
-        columns = clicks.columns_of(given, f"{name} can name only items of the clicks.")
-        for column, (item, number) in zip(columns, given.items(), strict=True):
-            counts[column] = _number(number, f"{name} of item {shown(item)}", clicks.n_users, "users", round_off)
-    elif limit is not None:
-        counts[:] = _number(limit, name, clicks.n_users, "users", round_off)
-    return counts
+def _number(value: Any, name: str, total: int, what: str) -> int:
+    """Return a count: a whole number as it is, any other as a share of the total. So 1 and 1.0 differ.
 
-
-def _number(value: Any, name: str, total: int, what: str, round_off: Any) -> int:
-    """Return a count: a whole number as it is, any other as a share of the total. So 1 and 1.0 differ."""
+    What must at least be there (``min_``) is never rounded below the share, what may be there never above it.
+    """
     hint = f"Give a whole number of {what}, such as 20, or a share of them between 0.0 and 1.0."
-    if isinstance(value, numbers.Integral) and not isinstance(value, bool):
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        raise InputTypeError(f"{name} is {shown(value)}, which is not a number. {hint}")
+    if isinstance(value, numbers.Integral):
         if int(value) < 0:
             raise InputError(f"{name} is {value}, which is below 0. {hint}")
         return int(value)
-    if not isinstance(value, numbers.Real) or isinstance(value, bool):
-        raise InputTypeError(f"{name} is {shown(value)}, which is not a number. {hint}")
     if not 0 <= float(value) <= 1:
         raise InputError(f"{name} is {value}, which is neither whole nor a share. {hint}")
     exact = float(value) * total
-    return round(exact) if abs(exact - round(exact)) < ROUNDING * max(total, 1) else int(round_off(exact))
+    if abs(exact - round(exact)) < ROUNDING * max(total, 1):
+        return round(exact)
+    return math.ceil(exact) if name.startswith("min_") else math.floor(exact)
 
 
-Bools = NDArray[np.bool_]
 Value = Literal["probability", "score"]
 # Larger arrays of users x items are refused: several of them are needed.
 MOST_PAIRS = 2**28
@@ -207,15 +205,16 @@ class Weights(NamedTuple):
     clicks: Clicks
     value: Value
     """What the scores are, which is also the name of their column."""
-    items: NDArray[np.int64]
-    """[user, place]: columns of the clicks, best first, -1 where there are fewer; the first k are what `recommend`
-    gives. Clicked items are not there."""
-    score: Floats
-    """[user, place]: what is summed, probability or score; 0 where there is no item."""
-    more_columns: dict[str, Floats]
-    """Other columns of the recommendations, such as the Monte Carlo standard error."""
+    lists: Lists
+    """Columns of the clicks, best first, without clicked items; the first k are what `recommend` gives. The values
+    are what is summed, and other columns of the recommendations."""
     candidates: int | None = None
     """The number of items of each user, where these are not all."""
+
+    @property
+    def score(self) -> Floats:
+        """[user, place]: what is summed, probability or score."""
+        return self.lists.values[self.value]
 
 
 def read_weights(
@@ -247,12 +246,7 @@ def read_weights(
     if value is not None:
         raise InputError("value is only for a matrix: a recommender itself says what it gives.")
     if isinstance(model, ProbabilityModel):
-        own = model.clicks_with_users()
-        if clicks is not None and clicks is not own and clicks != own:
-            raise InputError("these are not the clicks the model was fitted to; leave clicks= out.")
-        if (size := _size(candidates, own)) is not None:
-            return _of_best(model, k, own, options, size, lacking)
-        return _of_model(model, k, own, options)
+        return _of_model(model, k, clicks, options, candidates, lacking)
     fitted_to = clicks if clicks is not None else getattr(model, "clicks_", None)
     if not isinstance(fitted_to, Clicks):
         raise InputTypeError(f"pass clicks=, the Clicks that the {type(model).__name__} was fitted to.")
@@ -261,71 +255,46 @@ def read_weights(
     return _of_rival(model, k, fitted_to, options)
 
 
-def _size(candidates: int | Literal["auto"] | None, clicks: Clicks) -> int | None:
-    """Return how many candidates each user has, None for all items."""
-    if candidates == "auto":
-        return None if clicks.n_users * clicks.n_items <= ALL_PAIRS else CANDIDATES
-    return None if candidates is None or candidates >= clicks.n_items else candidates
-
-
-def _of_best(
-    model: ProbabilityModel, k: int, clicks: Clicks, options: dict[str, Any], size: int,
-    lacking: Callable[[Clicks, NDArray[np.int64]], Bools] | None,
-) -> Weights:  # fmt: skip
+def _of_model(
+    model: ProbabilityModel, k: int, clicks: Clicks | None, options: dict[str, Any], candidates: Any, lacking: Any
+) -> Weights:
     """Return the weights of the best items of each user, and of the best of those that lack users."""
-    lists = model.lists(max(size, k), horizon=k, **options)
-    for _ in range(ROUNDS if lacking is not None else 0):
-        assert lacking is not None
-        if not (wanted := lacking(clicks, lists.items)).any():
+    own = model.clicks_with_users()
+    if clicks is not None and clicks is not own and clicks != own:
+        raise InputError("these are not the clicks the model was fitted to; leave clicks= out.")
+    n_pairs = own.n_users * own.n_items
+    if candidates == "auto":
+        candidates = None if n_pairs <= ALL_PAIRS else max(CANDIDATES, k)
+    if candidates is None or candidates >= own.n_items:
+        candidates = None
+        if n_pairs > MOST_PAIRS:
+            raise InputError(
+                f"rerank with candidates=None needs the probabilities of all {own.n_users:,} users for all "
+                f"{own.n_items:,} items, which take {n_pairs * 8 / 2**30:.1f} GiB several times. Leave candidates "
+                "out, which takes the best 100 items of each user."
+            )
+    size, users = candidates or own.n_items, own.users.tolist()
+    lists = model.lists(size, users, horizon=k, **options)
+    for _ in range(ROUNDS if lacking is not None and candidates else 0):
+        if not (wanted := lacking(own, lists.items)).any():
             break
-        more = model.lists(max(size, k), None, wanted, horizon=k, **options)
-        lists = merged(lists, more, "probability")
-    others = {name: of for name, of in lists.values.items() if name != "probability"}
-    return Weights(clicks, "probability", lists.items, lists.values["probability"], others, size)
-
-
-def _of_model(model: ProbabilityModel, k: int, clicks: Clicks, options: dict[str, Any]) -> Weights:
-    if (size := clicks.n_users * clicks.n_items) > MOST_PAIRS:
-        shape = f"all {clicks.n_users:,} users for all {clicks.n_items:,} items"
-        raise InputError(
-            f"rerank with candidates=None needs the probabilities of {shape}, which take "
-            f"{size * 8 / 2**30:.1f} GiB several times. Leave candidates out, which takes the best 100 items "
-            "of each user."
-        )
-    blocks = [predictions for _, predictions in model.prediction_blocks(k, **options)]
-    probability, mcse, tie_breaker = (np.concatenate(arrays) for arrays in zip(*blocks, strict=True))
-    return _weights(clicks, "probability", probability, tie_breaker, {"mcse": mcse})
+        lists = merged(lists, model.lists(size, users, wanted, horizon=k, **options), "probability")
+    return Weights(own, "probability", lists, candidates)
 
 
 def _of_matrix(matrix: Any, clicks: Clicks, value: Value) -> Weights:
-    score = np.array(matrix, np.float64)
-    if score.shape != clicks.matrix.shape:
-        raise InputError(f"the scores are {score.shape}, but the clicks are {clicks.matrix.shape}, users x items.")
-    _check_scores(score, ~clicks.matrix.toarray(), clicks, value)
-    return _weights(clicks, value, score)
-
-
-def _weights(
-    clicks: Clicks,
-    value: Value,
-    score: Floats,
-    tie_breaker: Floats | None = None,
-    more_columns: dict[str, Floats] | None = None,
-) -> Weights:
-    available = ~np.asarray(clicks.matrix.toarray(), np.bool_)
+    score, available = np.array(matrix, np.float64), ~clicks.matrix.toarray().astype(np.bool_)
+    if score.shape != available.shape:
+        raise InputError(f"the scores are {score.shape}, but the clicks are {available.shape}, users x items.")
+    _check_scores(score, available, clicks, value)
     score = np.where(available, score, 0.0)
-    order = best_items(score, available, clicks.n_items, id_ranks(clicks.items), tie_breaker)
-
-    def placed(of: Floats) -> Floats:
-        return np.where(order >= 0, np.take_along_axis(of, np.maximum(order, 0), axis=1), 0.0)
-
-    return Weights(
-        clicks, value, order, placed(score), {name: placed(of) for name, of in (more_columns or {}).items()}
-    )
+    order = best_items(score, available, clicks.n_items, id_ranks(clicks.items))
+    placed = np.where(order >= 0, np.take_along_axis(score, np.maximum(order, 0), axis=1), 0.0)
+    return Weights(clicks, value, Lists(order, {value: placed}))
 
 
 def _of_rival(model: Any, k: int, clicks: Clicks, options: dict[str, Any]) -> Weights:
-    """Return the weights of all that a rival would recommend, in its own order."""
+    """Return the weights of all that a recommender would recommend, in its own order."""
     frame = model.recommend(k=clicks.n_items, **options)
     value: Value = "probability" if "probability" in column_names(frame) else "score"
     lists = read_lists(frame, clicks)  # checks everything but the scores
@@ -334,9 +303,8 @@ def _of_rival(model: Any, k: int, clicks: Clicks, options: dict[str, Any]) -> We
     score, available = np.zeros(clicks.matrix.shape), np.zeros(clicks.matrix.shape, np.bool_)
     score[user, item], available[user, item] = values, True
     _check_scores(score, available, clicks, value)
-    order = np.full(clicks.matrix.shape, -1, np.int64)
+    order, in_order = np.full(clicks.matrix.shape, -1, np.int64), np.zeros(clicks.matrix.shape)
     order[lists.user, lists.rank - 1] = lists.item
-    in_order = np.zeros(clicks.matrix.shape)
     in_order[lists.user, lists.rank - 1] = score[lists.user, lists.item]
     if value == "probability":
         first = read_lists(model.recommend(k=k, **options), clicks)
@@ -345,7 +313,7 @@ def _of_rival(model: Any, k: int, clicks: Clicks, options: dict[str, Any]) -> We
                 f"the probabilities of {type(model).__name__} depend on k, so recommend cannot give those of all "
                 "items. Give it a method probabilities(k), users x items, or pass that matrix and clicks."
             )
-    return Weights(clicks, value, order, in_order, {})
+    return Weights(clicks, value, Lists(order, {value: in_order}))
 
 
 def _check_scores(score: Floats, available: Bools, clicks: Clicks, value: Value) -> None:
@@ -386,15 +354,6 @@ class FlowProblem(NamedTuple):
         return np.bincount(self.item, minlength=len(self.limits.low)).astype(np.int64)
 
 
-class Solution(NamedTuple):
-    """What to show, and how far from the optimum it can be."""
-
-    chosen: Bools
-    """[pair]: whether the item is shown to the user."""
-    largest_error: float
-    """How far ties and rounding may have left the sum of the scores below the greatest one possible, at most."""
-
-
 def graph_solvers() -> tuple[Any, Any]:
     """Return OR-tools' classes for maximum flow and minimum cost flow, or say how to install them."""
     max_flow, min_cost_flow = (
@@ -404,10 +363,11 @@ def graph_solvers() -> tuple[Any, Any]:
     return max_flow.SimpleMaxFlow, min_cost_flow.SimpleMinCostFlow
 
 
-def best_flow(problem: FlowProblem, score: NDArray[np.float64], plain: Bools) -> Solution | None:
+def best_flow(problem: FlowProblem, score: Floats, plain: Bools) -> tuple[Bools, float] | None:
     """Return the recommendations with the greatest sum of scores within the limits; None if there are none.
 
-    ``score`` and ``plain``, whether it is in the plain list, are of each pair.
+    ``score`` and ``plain``, whether it is in the plain list, are of each pair, and so is the answer. The second is
+    how far ties and rounding may have left the sum below the greatest one possible, at most.
     """
     # To the plain lists scores within 1e-6 are a tie, so an item left out can be better by that much. It counts as
     # equal here, or users whom no limit touches would get another list than without limits.
@@ -415,61 +375,59 @@ def best_flow(problem: FlowProblem, score: NDArray[np.float64], plain: Bools) ->
     np.maximum.at(best_left_out, problem.user[~plain], score[~plain])
     values = np.where(plain, np.maximum(score, best_left_out[problem.user]), score)
     least, span = (float(values.min()), float(np.ptp(values))) if values.size else (0.0, 0.0)
-    n_nodes = len(problem.demand) + len(problem.limits.low) + 2
-    n_nodes += 0 if problem.limits.groups is None else len(problem.limits.groups.names)
+    n_nodes = len(problem.demand) + len(problem.limits.low) + len(problem.limits.groups.names) + 2
     most = min(LARGEST_COST, ROOM // n_nodes**2)
     unit = span / most if span > 0 else 1.0
     # Every list has the same length in all solutions, so subtracting a constant from all scores changes nothing.
     cost = -np.rint((values - least) / unit).astype(np.int64) - STAY * plain
-    flow = _solve(problem, cost, np.zeros(len(problem.limits.low), np.int64))
+    flow = _solve(problem, cost, 0)
     if flow is None:
         return None
     # Rounding moves each recommendation by half a unit, here and in the true optimum; STAY moves it by STAY units.
     by_rounding = int(problem.demand.sum()) * (1 + STAY) * unit if span > 0 else 0.0
-    return Solution(flow > 0, by_rounding + float((values - score).sum()))
+    return flow > 0, by_rounding + float((values - score).sum())
 
 
 def widest_coverage(problem: FlowProblem) -> int:
     """Return the largest number of different items that floors and caps, which must be feasible, allow to show."""
     without = problem._replace(limits=problem.limits._replace(cover=0))
-    flow = _solve(without, np.zeros(len(problem.user), np.int64), np.full(len(problem.limits.low), -1, np.int64))
+    flow = _solve(without, np.zeros(len(problem.user), np.int64), -1)
     assert flow is not None
     return len(np.unique(problem.item[flow > 0]))
 
 
-def _solve(problem: FlowProblem, cost: Ints, first_cost: Ints) -> Ints | None:
+def _solve(problem: FlowProblem, cost: Ints, first_cost: int) -> Ints | None:
     """Return the cheapest flow, arc by arc, or None; `first_cost` is the cost of showing an item at all."""
     user, item, demand, (low, high, cover, groups) = problem
-    n_users, n_items = len(demand), len(low)
+    n_users, n_items, n_groups = len(demand), len(low), len(groups.names)
     first = n_users + n_items
-    n_groups = 0 if groups is None else len(groups.names)
-    sink = first + 1 + n_groups
+    items, nodes, sink = n_users + np.arange(n_items), first + 1 + np.arange(n_groups), first + 1 + n_groups
     has_floor = low > 0
-    n_more_items = max(0, cover - int(has_floor.sum()))
-    items = n_users + np.arange(n_items)
     once = np.where(has_floor | (n_groups > 0), 0, np.minimum(high, 1))
+    inside = groups.of_item >= 0
+    after_item = np.where(inside, first + 1 + groups.of_item, sink)
     # An arc that must carry at least so much has carried it already, from its end to its beginning.
     supply = np.zeros(sink + 1, np.int64)
     supply[:n_users] = demand
     supply[items] = -low
-    supply[first] = -n_more_items
-    after_item = np.full(n_items, sink)
-    if groups is not None:
-        inside = groups.of_item >= 0
-        after_item[inside] = first + 1 + groups.of_item[inside]
-        np.add.at(supply, after_item[inside], low[inside])
-        supply[first + 1 : sink] -= groups.low
+    supply[first] = -max(0, cover - int(has_floor.sum()))
+    np.add.at(supply, after_item[inside], low[inside])
+    supply[nodes] -= groups.low
     supply[sink] = -int(supply[:sink].sum())
     if supply[sink] > 0:
         return None
     solver = graph_solvers()[1]()
-    arcs = _add(solver, user, n_users + item, np.ones(len(user)), cost)
-    _add(solver, items, np.full(n_items, first), once, first_cost)
-    _add(solver, items, after_item, high - low - once, np.zeros(n_items))
-    _add(solver, np.array([first]), np.array([sink]), np.array([n_items]), np.zeros(1))
-    if groups is not None:
-        nodes = first + 1 + np.arange(n_groups)
-        _add(solver, nodes, np.full(n_groups, sink), groups.high - groups.low, np.zeros(n_groups))
+
+    def add(tails: Any, heads: Any, capacities: Any, costs: Any) -> Any:
+        heads = np.full(len(tails), heads, np.int32)
+        numbers = (np.full(len(tails), of, np.int64) for of in (capacities, costs))
+        return solver.add_arcs_with_capacity_and_unit_cost(tails.astype(np.int32), heads, *numbers)
+
+    arcs = add(user, n_users + item, 1, cost)
+    add(items, first, once, first_cost)
+    add(items, after_item, high - low - once, 0)
+    add(np.array([first]), sink, n_items, 0)
+    add(nodes, sink, groups.high - groups.low, 0)
     solver.set_nodes_supplies(np.arange(sink + 1, dtype=np.int32), supply)
     status = solver.solve()
     if status == solver.INFEASIBLE:
@@ -477,12 +435,6 @@ def _solve(problem: FlowProblem, cost: Ints, first_cost: Ints) -> Ints | None:
     if status != solver.OPTIMAL:
         raise RuntimeError(f"OR-tools' minimum cost flow ended with {status}.")
     return np.asarray(solver.flows(arcs), np.int64)
-
-
-def _add(solver: Any, tails: Any, heads: Any, capacities: Any, costs: Any) -> Any:
-    return solver.add_arcs_with_capacity_and_unit_cost(
-        tails.astype(np.int32), heads.astype(np.int32), capacities.astype(np.int64), costs.astype(np.int64)
-    )
 
 
 Ids = NDArray[Any]
@@ -495,8 +447,12 @@ def explain_shortfall(problem: FlowProblem, items: Ids, k: int) -> ExposureError
         or _totals(problem, items, k)
         or blame_floors(problem, items)
         or blame_caps(problem, items)
-        or (_coverage(problem) if problem.limits.groups is None else _groups(problem, problem.limits.groups))
+        or (_groups(problem) if problem.limits.groups.names else _coverage(problem))
     )
+
+
+def _too_few(what: str, lacking: int, remedy: str, blamed: list[Any]) -> ExposureError:
+    return ExposureError(f"{what}: {lacking:,} too few. {remedy}", blamed, int(lacking))
 
 
 def _single_floors(problem: FlowProblem, items: Ids) -> ExposureError | None:
@@ -514,24 +470,17 @@ def _single_floors(problem: FlowProblem, items: Ids) -> ExposureError | None:
 
 
 def _totals(problem: FlowProblem, items: Ids, k: int) -> ExposureError | None:
-    low, high = problem.limits.low, problem.limits.high
-    n_users, due = len(problem.demand), int(problem.demand.sum())
-    what = f"{n_users:,} users with k={k} get {due:,} recommendations"
-    if (floors := int(low.sum())) > due:
-        return ExposureError(
-            f"the floors add up to {floors:,}, but {what}: {floors - due:,} too few. Lower min_exposure, by "
-            f"{(floors - due) / max(int((low > 0).sum()), 1):,.1f} for each item that has a floor, or raise k.",
-            items[low > 0].tolist(),
-            floors - due,
-        )
-    if (places := int(np.minimum(high, problem.n_users_of).sum())) < due:
-        return ExposureError(
-            f"{what}, but the items may be shown only {places:,} times under their caps: {due - places:,} too few. "
-            "Raise max_exposure, or lower k.",
-            items.tolist(),
-            due - places,
-        )
-    return None
+    low, high, due = problem.limits.low, problem.limits.high, int(problem.demand.sum())
+    what = f"{len(problem.demand):,} users with k={k} get {due:,} recommendations"
+    if (lacking := int(low.sum()) - due) > 0:
+        each = lacking / int((low > 0).sum())
+        remedy = f"Lower min_exposure, by {each:,.1f} for each item that has a floor, or raise k."
+        return _too_few(f"the floors add up to {low.sum():,}, but {what}", lacking, remedy, items[low > 0].tolist())
+    places = int(np.minimum(high, problem.n_users_of).sum())
+    if places >= due:
+        return None
+    what += f", but the items may be shown only {places:,} times under their caps"
+    return _too_few(what, due - places, "Raise max_exposure, or lower k.", items.tolist())
 
 
 def blame_floors(problem: FlowProblem, items: Ids) -> ExposureError | None:
@@ -540,13 +489,11 @@ def blame_floors(problem: FlowProblem, items: Ids) -> ExposureError | None:
     if not lacking:
         return None
     wanted = int(problem.limits.low[blamed].sum())
-    return ExposureError(
+    what = (
         f"{_named(items[blamed])} should be shown {wanted:,} times together, but only {wanted - lacking:,} of the "
-        f"places in users' lists can go to them, because of what the users have clicked: {lacking:,} too few. "
-        "Lower their min_exposure, or raise k.",
-        items[blamed].tolist(),
-        lacking,
+        "places in users' lists can go to them, because of what the users have clicked"
     )
+    return _too_few(what, lacking, "Lower their min_exposure, or raise k.", items[blamed].tolist())
 
 
 def blame_caps(problem: FlowProblem, items: Ids) -> ExposureError | None:
@@ -556,71 +503,58 @@ def blame_caps(problem: FlowProblem, items: Ids) -> ExposureError | None:
         return None
     places = int(problem.limits.high[blamed].sum())
     others = np.bincount(problem.user[~blamed[problem.item]], minlength=len(problem.demand))
-    return ExposureError(
+    what = (
         f"{(problem.demand > others).sum():,} users have so few other items left that they need "
-        f"{places + lacking:,} recommendations of {_named(items[blamed])}, but the caps allow only {places:,}: "
-        f"{lacking:,} too few. Raise their max_exposure, or lower k.",
-        items[blamed].tolist(),
-        lacking,
+        f"{places + lacking:,} recommendations of {_named(items[blamed])}, but the caps allow only {places:,}"
     )
+    return _too_few(what, lacking, "Raise their max_exposure, or lower k.", items[blamed].tolist())
 
 
-def _groups(problem: FlowProblem, groups: GroupLimits) -> ExposureError:
+def _groups(problem: FlowProblem) -> ExposureError:
     """Return an error about groups: totals, single groups, then how far floors and caps can be kept together."""
-    due = int(problem.demand.sum())
-    if (floors := int(groups.low.sum())) > due:
-        names = [f"{shown(groups.names[g])} {groups.low[g]:,}" for g in np.flatnonzero(groups.low > 0)]
-        return ExposureError(
-            f"the floors of groups add up to {floors:,} ({listed(names, NAMED)}), but there are {due:,} "
-            f"recommendations: {floors - due:,} too few. Lower min_group_exposure.",
-            [groups.names[g] for g in np.flatnonzero(groups.low > 0)],
-            floors - due,
-        )
+    due, groups = int(problem.demand.sum()), problem.limits.groups
+    names, has_floor, has_cap = np.array(groups.names, object), groups.low > 0, groups.high < due
+
+    def written(which: Bools, numbers: Ints, word: str = "") -> list[str]:
+        return [f"{shown(name)} {word}{n:,}" for name, n in zip(names[which], numbers[which], strict=True)]
+
+    if (lacking := int(groups.low.sum()) - due) > 0:
+        floors = f"{groups.low.sum():,} ({listed(written(has_floor, groups.low), NAMED)})"
+        what = f"the floors of groups add up to {floors}, but there are {due:,} recommendations"
+        return _too_few(what, lacking, "Lower min_group_exposure.", names[has_floor].tolist())
     most = np.minimum(problem.limits.high, problem.n_users_of)
-    own = groups.of_item[problem.item]
-    per_user = np.zeros((len(problem.demand), len(groups.names) + 1), np.int64)
-    np.add.at(per_user, (problem.user, own), 1)
-    possible = np.minimum(np.minimum(per_user, problem.demand[:, None])[:, :-1].sum(axis=0), groups.shown(most))
+    per_user = np.zeros((len(problem.demand), len(names) + 1), np.int64)  # the last group: none
+    np.add.at(per_user, (problem.user, groups.of_item[problem.item]), 1)
+    in_lists = np.minimum(per_user, problem.demand[:, None])[:, :-1].sum(axis=0)
+    possible = np.minimum(in_lists, groups.shown(most))
     if (bad := np.flatnonzero(groups.low > possible)).size:
         g = int(bad[0])
-        return ExposureError(
-            f"{shown(groups.names[g])} should have {groups.low[g]:,} recommendations, but at most {possible[g]:,} "
-            f"of the places in users' lists can go to it: {groups.low[g] - possible[g]:,} too few. Lower "
-            "min_group_exposure.",
-            [groups.names[g]],
-            int(groups.low[g] - possible[g]),
+        what = (
+            f"{shown(names[g])} should have {groups.low[g]:,} recommendations, but at most {possible[g]:,} of the "
+            "places in users' lists can go to it"
         )
-    without = int(most[groups.of_item < 0].sum())
-    places = int(np.minimum(groups.high, groups.shown(most)).sum()) + without
+        return _too_few(what, groups.low[g] - possible[g], "Lower min_group_exposure.", [names[g]])
+    places = int(np.minimum(groups.high, groups.shown(most)).sum() + most[groups.of_item < 0].sum())
     if places < due:
-        capped = [f"{shown(groups.names[g])} {groups.high[g]:,}" for g in np.flatnonzero(groups.high < due)]
-        return ExposureError(
-            f"the caps of groups ({listed(capped, NAMED)}) allow {places:,} recommendations, but {due:,} are due: "
-            f"{due - places:,} too few. Raise max_group_exposure, or lower k.",
-            [groups.names[g] for g in np.flatnonzero(groups.high < due)],
-            due - places,
-        )
-    floors_of = [f"{shown(groups.names[g])} at least {groups.low[g]:,}" for g in np.flatnonzero(groups.low > 0)]
-    caps_of = [f"{shown(groups.names[g])} at most {groups.high[g]:,}" for g in np.flatnonzero(groups.high < due)]
+        capped = listed(written(has_cap, groups.high), NAMED)
+        what = f"the caps of groups ({capped}) allow {places:,} recommendations, but {due:,} are due"
+        return _too_few(what, due - places, "Raise max_group_exposure, or lower k.", names[has_cap].tolist())
+    limits = [*written(has_floor, groups.low, "at least "), *written(has_cap, groups.high, "at most ")]
     return ExposureError(
-        f"the limits of items and groups ({listed([*floors_of, *caps_of], 2 * NAMED)}) cannot be kept together, "
-        "because of what the users have clicked. Lower floors, or raise caps.",
-        [groups.names[g] for g in np.flatnonzero((groups.low > 0) | (groups.high < due))],
+        f"the limits of items and groups ({listed(limits, 2 * NAMED)}) cannot be kept together, because of what "
+        "the users have clicked. Lower floors, or raise caps.",
+        names[has_floor | has_cap].tolist(),
         1,
     )
 
 
 def _coverage(problem: FlowProblem) -> ExposureError:
     most, wanted = widest_coverage(problem), problem.limits.cover
-    return ExposureError(
-        f"min_coverage asks for {wanted:,} different items, but at most {most:,} can be shown within the limits: "
-        f"{wanted - most:,} too few. Lower min_coverage.",
-        [],
-        wanted - most,
-    )
+    what = f"min_coverage asks for {wanted:,} different items, but at most {most:,} can be shown within the limits"
+    return _too_few(what, wanted - most, "Lower min_coverage.", [])
 
 
-def _cut(problem: FlowProblem, of_items: NDArray[np.int64], *, sink_side: bool) -> tuple[int, NDArray[np.bool_]]:
+def _cut(problem: FlowProblem, of_items: Ints, *, sink_side: bool) -> tuple[int, Bools]:
     """Return how far the greatest flow from users to items falls short, and which items a minimum cut blames.
 
     Of all minimum cuts it is the nearest, with the smallest set of items: seen from the sink, the items that need
@@ -629,7 +563,8 @@ def _cut(problem: FlowProblem, of_items: NDArray[np.int64], *, sink_side: bool) 
     user, item, demand, _ = problem
     n_users, n_items = len(demand), len(of_items)
     source, sink = n_users + n_items, n_users + n_items + 1
-    tails = np.concatenate([user, np.full(n_users, source), n_users + np.arange(n_items)])
+    items = n_users + np.arange(n_items)
+    tails = np.concatenate([user, np.full(n_users, source), items])
     heads = np.concatenate([n_users + item, np.arange(n_users), np.full(n_items, sink)])
     capacities = np.concatenate([np.ones(len(user), np.int64), demand, of_items])
     solver = graph_solvers()[0]()
@@ -639,7 +574,7 @@ def _cut(problem: FlowProblem, of_items: NDArray[np.int64], *, sink_side: bool) 
         raise RuntimeError(f"OR-tools' maximum flow ended with {status}.")
     lacking = int(of_items.sum() if sink_side else demand.sum()) - int(solver.optimal_flow())
     nodes = solver.get_sink_side_min_cut() if sink_side else solver.get_source_side_min_cut()
-    return lacking, np.isin(n_users + np.arange(n_items), nodes)
+    return lacking, np.isin(items, nodes)
 
 
 def _named(items: Ids) -> str:

@@ -121,17 +121,13 @@ def bootstrap(measures: Sequence[PerUser], resamples: int, seed: int) -> Floats:
 
 def percentiles(draws: Floats, level: float) -> tuple[float, float, float]:
     """Return low and high end of the percentile interval, and the standard deviation, over finite resamples."""
-    _check_level(level)
+    if not 0 < level < 1:
+        raise InputError(f"level must be between 0 and 1, like 0.95, but it is {level}.")
     finite = draws[np.isfinite(draws)]
     if len(finite) < 2:
         raise InputError("fewer than 2 resamples have a user who counts for this measure: use more resamples.")
     low, high = np.quantile(finite, [(1 - level) / 2, (1 + level) / 2])
     return float(low), float(high), float(finite.std(ddof=1))
-
-
-def _check_level(level: float) -> None:
-    if not 0 < level < 1:
-        raise InputError(f"level must be between 0 and 1, like 0.95, but it is {level}.")
 
 
 def paired_difference(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -15,7 +14,7 @@ from bmcd.clicks.ids import encode
 from bmcd.clicks.item_table import ItemGroups
 from bmcd.clicks.log import Clicks, Library
 from bmcd.errors import ClicksError, InputError
-from bmcd.models.top_k import was_clicked
+from bmcd.models.top_k import check_k, was_clicked
 from bmcd.utils import Floats, shown
 
 Ints = NDArray[np.int64]
@@ -54,10 +53,17 @@ def read_lists(recommendations: Any, train: Clicks, repeats: bool = False) -> Ra
         raise ClicksError(
             "there are no recommendations: the frame has no rows. Ask for more, or lower min_probability."
         )
-    user = _numbered(users, train.users, "user")
-    item = _numbered(items, train.items, "item")
-    rank = _checked_ranks(ranks)
-    probability = _checked_probability(others[0]) if others else None
+    user, item = _numbered(users, train.users, "user"), _numbered(items, train.items, "item")
+    numbers = _numbers(ranks, "rank")
+    bad = ~(np.isfinite(numbers) & (numbers >= 1) & (numbers == np.floor(numbers)))
+    _refuse_rows(bad, ranks, "rank", "Ranks are 1, 2, ..., 1 for the first.")
+    rank, probability = numbers.astype(np.int64), None
+    if others:
+        numbers = _numbers(others[0], "probability")
+        bad = ~((numbers >= -ROUNDING) & (numbers <= 1 + ROUNDING))
+        rule = "Probabilities lie between 0 and 1; any other score belongs in a column 'score'."
+        _refuse_rows(bad, others[0], "probability", rule)
+        probability = np.clip(numbers, 0.0, 1.0)
     _check_pairs(user, item, train, repeats)
     order = np.lexsort((rank, user))
     lists = RankedLists(user[order], item[order], rank[order], None if probability is None else probability[order])
@@ -79,9 +85,7 @@ def read_k(k: int | None, lists: RankedLists, train: Clicks, *, must_be_sure: bo
                 "of a simulation, rank <= n_clicked + k, depends on it. Pass k."
             )
         return longest
-    k = operator.index(k)
-    if k < 1:
-        raise InputError(f"k must be 1 or more, but it is {k}.")
+    k = check_k(k)
     if longest > k:
         user = train.users[lists.user[lists.rank.argmax()]]
         raise InputError(
@@ -105,21 +109,6 @@ def _numbered(values: Any, known: NDArray[Any], what: str) -> Ints:
             column=what,
         )
     return numbers
-
-
-def _checked_ranks(values: NDArray[Any]) -> Ints:
-    ranks = _numbers(values, "rank")
-    is_rank = np.isfinite(ranks) & (ranks >= 1) & (ranks == np.floor(ranks))
-    _refuse_rows(~is_rank, values, "rank", "Ranks are 1, 2, ..., 1 for the first.")
-    return ranks.astype(np.int64)
-
-
-def _checked_probability(values: NDArray[Any]) -> NDArray[np.float64]:
-    probability = _numbers(values, "probability")
-    inside = (probability >= -ROUNDING) & (probability <= 1 + ROUNDING)
-    rule = "Probabilities lie between 0 and 1; any other score belongs in a column 'score'."
-    _refuse_rows(~inside, values, "probability", rule)
-    return np.clip(probability, 0.0, 1.0)
 
 
 def _numbers(values: NDArray[Any], column: str) -> NDArray[np.float64]:
@@ -193,14 +182,20 @@ class PerUser(NamedTuple):
 def per_row(values: NDArray[Any], lists: RankedLists, n_users: int) -> PerUser:
     """Return a mean over all recommendations: each counts the same, so users with longer lists count for more.
 
-    Accuracy is the mean of `hit`; the rare share, the Brier score and the log score are means of this kind, too.
+    Accuracy is the mean of hits: a recommendation is a hit when the user clicked the item in the test set, or, in a
+    simulation, when the item's true rank is at most n_clicked + k. For users without test clicks all
+    recommendations are misses. The rare share, the Brier score and the log score are means of this kind, too.
 
     >>> lists = RankedLists(np.array([0, 0, 1]), np.array([0, 1, 0]), np.array([1, 2, 1]), None)
     >>> round(per_row(np.array([True, False, False]), lists, n_users=2).value, 4)
     0.3333
     """
-    total = np.asarray(np.bincount(lists.user, weights=values, minlength=n_users), dtype=np.float64)
-    return PerUser(total, list_lengths(lists, n_users))
+    return PerUser(_sums(values, lists, n_users), list_lengths(lists, n_users))
+
+
+def _sums(values: NDArray[Any], lists: RankedLists, n_users: int) -> Floats:
+    """Return the sum of a value over each user's list."""
+    return np.bincount(lists.user, weights=values, minlength=n_users).astype(np.float64)
 
 
 def list_lengths(lists: RankedLists, n_users: int) -> Floats:
@@ -208,13 +203,10 @@ def list_lengths(lists: RankedLists, n_users: int) -> Floats:
     return np.bincount(lists.user, minlength=n_users).astype(np.float64)
 
 
-def accuracy(lists: RankedLists, hit: Bools, n_users: int) -> PerUser:
-    """Return the share of all recommended items that are hits.
-
-    A recommendation is a hit when the user clicked the item in the test set, or, in a simulation, when the item's
-    true rank is at most n_clicked + k. Users without test clicks count: all their recommendations are misses.
-    """
-    return per_row(hit, lists, n_users)
+def per_list(values: NDArray[Any], lists: RankedLists) -> PerUser:
+    """Return the mean of a value of each user over the users with a list."""
+    has_list = list_lengths(lists, len(values)) > 0
+    return PerUser(values.astype(np.float64), has_list.astype(np.float64))
 
 
 def coverage(item: NDArray[Any], n_items: int) -> float:
@@ -224,15 +216,6 @@ def coverage(item: NDArray[Any], n_items: int) -> float:
     0.5
     """
     return len(np.unique(item)) / n_items
-
-
-def correct_coverage(item: NDArray[Any], hit: Bools, n_items: int) -> float:
-    """Return the number of distinct items that are a hit for at least one user, over the number of items.
-
-    >>> correct_coverage(np.array([0, 3, 0]), np.array([True, False, True]), n_items=4)
-    0.25
-    """
-    return coverage(item[hit], n_items)
 
 
 def intra_list_similarity(lists: RankedLists, train: sparse.csr_array[Any], n_users: int | None = None) -> PerUser:
@@ -267,7 +250,7 @@ def intra_list_similarity(lists: RankedLists, train: sparse.csr_array[Any], n_us
         place = np.searchsorted(pairs, wanted)
         similar = np.where(pairs[place] == wanted, cosine[place], 0.0)
         total += np.bincount(lists.user[apart:][same], weights=similar, minlength=n_users)
-    return PerUser(total, (list_lengths(lists, n_users) > 0).astype(np.float64))
+    return per_list(total, lists)
 
 
 def item_novelty(clicks: NDArray[Any]) -> Floats:
@@ -288,9 +271,8 @@ def novelty(lists: RankedLists, clicks: NDArray[Any], n_users: int) -> PerUser:
     The paper divides the sum over the list by k, which is the same for a full list. Here a shorter list is divided
     by its own length, or it would seem less novel for being short.
     """
-    length = list_lengths(lists, n_users)
-    total = np.bincount(lists.user, weights=item_novelty(clicks)[lists.item], minlength=n_users)
-    return PerUser(total / np.maximum(length, 1), (length > 0).astype(np.float64))
+    total = _sums(item_novelty(clicks)[lists.item], lists, n_users)
+    return per_list(total / np.maximum(list_lengths(lists, n_users), 1), lists)
 
 
 def popularity_order(clicks: NDArray[Any]) -> NDArray[np.int64]:
@@ -304,8 +286,7 @@ def popularity_order(clicks: NDArray[Any]) -> NDArray[np.int64]:
 
 def users_with(lists: RankedLists, rare: Bools, n_users: int) -> PerUser:
     """Return the share of users with at least one rare recommendation, among the users with a list."""
-    some = np.bincount(lists.user, weights=rare, minlength=n_users) > 0
-    return PerUser(some.astype(np.float64), (list_lengths(lists, n_users) > 0).astype(np.float64))
+    return per_list(_sums(rare, lists, n_users) > 0, lists)
 
 
 def precision(lists: RankedLists, hit: Bools, k: int, evaluated: Bools) -> PerUser:
@@ -313,8 +294,7 @@ def precision(lists: RankedLists, hit: Bools, k: int, evaluated: Bools) -> PerUs
 
     It equals the accuracy when every evaluated user has k recommendations; empty places count as misses here.
     """
-    hits = np.bincount(lists.user, weights=hit, minlength=len(evaluated))
-    return PerUser(hits / k, evaluated.astype(np.float64))
+    return PerUser(_sums(hit, lists, len(evaluated)) / k, evaluated.astype(np.float64))
 
 
 def recall(lists: RankedLists, hit: Bools, n_relevant: NDArray[Any]) -> PerUser:
@@ -322,7 +302,7 @@ def recall(lists: RankedLists, hit: Bools, n_relevant: NDArray[Any]) -> PerUser:
 
     A user with test clicks but without recommendations has recall 0.
     """
-    hits = np.bincount(lists.user, weights=hit, minlength=len(n_relevant))
+    hits = _sums(hit, lists, len(n_relevant))
     return PerUser(hits / np.maximum(n_relevant, 1), (n_relevant > 0).astype(np.float64))
 
 
@@ -336,9 +316,8 @@ def ndcg(lists: RankedLists, hit: Bools, n_relevant: NDArray[Any], k: int) -> Pe
     >>> round(ndcg(lists, np.array([False, True, False]), np.array([2]), k=3).value, 4)
     0.3869
     """
-    gain = hit / np.log2(lists.rank + 1.0)
     best = np.concatenate(([0.0], np.cumsum(1 / np.log2(np.arange(2, k + 2)))))[np.minimum(n_relevant, k)]
-    total = np.bincount(lists.user, weights=gain, minlength=len(n_relevant))
+    total = _sums(hit / np.log2(lists.rank + 1.0), lists, len(n_relevant))
     counts = n_relevant > 0
     return PerUser(np.divide(total, best, out=np.zeros(len(best)), where=counts), counts.astype(np.float64))
 
@@ -350,6 +329,7 @@ def mrr(lists: RankedLists, hit: Bools, evaluated: Bools) -> PerUser:
     return PerUser(reciprocal, evaluated.astype(np.float64))
 
 
+GROUP_MEASURES = ("groups_per_list", "group_distance", "group_miscalibration", "group_gap")
 # The part of a user's own distribution that is mixed into that of the list, so that no logarithm is infinite.
 SMOOTHING = 0.01
 
@@ -388,17 +368,14 @@ class GroupMeasures:
         shown = self.shown
         data["hit_rate"] = np.divide(self.hits, shown, out=np.full_like(shown, np.nan), where=shown > 0)
         keep = slice(None) if self.items[-1] > 0 else slice(-1)
-        return nw.from_dict(
-            {name: list(values)[keep] for name, values in data.items()}, backend=library
-        ).to_native()
+        rows = {name: list(values)[keep] for name, values in data.items()}
+        return nw.from_dict(rows, backend=library).to_native()
 
     def to_dict(self) -> dict[str, Any]:
         """Return all numbers, ready for JSON."""
-        measures = ("groups_per_list", "group_distance", "group_miscalibration", "group_gap")
-        return {name: getattr(self, name) for name in measures} | {"groups": self.to_frame().to_dict("records")}
-
-
-GROUP_MEASURES = ("groups_per_list", "group_distance", "group_miscalibration", "group_gap")
+        return {name: getattr(self, name) for name in GROUP_MEASURES} | {
+            "groups": self.to_frame().to_dict("records")
+        }
 
 
 def measure_groups(
@@ -441,13 +418,10 @@ def shares_of(groups: ItemGroups) -> Floats:
 
 def groups_per_list(lists: RankedLists, groups: ItemGroups, n_users: int) -> PerUser:
     """Return the number of different groups in a list, averaged over the users with a list."""
-    lengths = np.diff(groups.starts)[lists.item]
-    user = np.repeat(lists.user, lengths)
-    before = np.cumsum(lengths) - lengths
-    own = groups.numbers[np.repeat(groups.starts[lists.item] - before, lengths) + np.arange(lengths.sum())]
-    pairs = np.unique(user * max(len(groups.names), 1) + own)
-    found = np.bincount(pairs // max(len(groups.names), 1), minlength=n_users).astype(np.float64)
-    return PerUser(found, (list_lengths(lists, n_users) > 0).astype(np.float64))
+    of_lists, n_groups = groups.take(lists.item), max(len(groups.names), 1)
+    user = np.repeat(lists.user, np.diff(of_lists.starts))
+    pairs = np.unique(user * n_groups + of_lists.numbers)
+    return per_list(np.bincount(pairs // n_groups, minlength=n_users), lists)
 
 
 def group_distance(lists: RankedLists, groups: ItemGroups, n_users: int) -> PerUser:
@@ -471,9 +445,7 @@ def group_distance(lists: RankedLists, groups: ItemGroups, n_users: int) -> PerU
     return PerUser(total / np.maximum(n_pairs, 1), (n_pairs > 0).astype(np.float64))
 
 
-def miscalibration(
-    lists: RankedLists, share: Floats, clicked: sparse.csr_array[Any], n_users: int, smoothing: float = SMOOTHING
-) -> PerUser:
+def miscalibration(lists: RankedLists, share: Floats, clicked: sparse.csr_array[Any], n_users: int) -> PerUser:
     """Return sum over groups of p log(p / q), mean over users with clicks and recommendations that have groups.
 
     p is the distribution of groups over a user's clicks, and q that over the list, mixed with a little of p.
@@ -484,7 +456,7 @@ def miscalibration(
     of_clicks, of_list = p.sum(axis=1), q.sum(axis=1)
     counts = (of_clicks > 0) & (of_list > 0)
     p = p / np.maximum(of_clicks, 1e-300)[:, None]
-    q = (1 - smoothing) * q / np.maximum(of_list, 1e-300)[:, None] + smoothing * p
+    q = (1 - SMOOTHING) * q / np.maximum(of_list, 1e-300)[:, None] + SMOOTHING * p
     ratio = np.divide(p, q, out=np.ones_like(p), where=p > 0)
     return PerUser(np.where(counts, (p * np.log(ratio)).sum(axis=1), 0.0), counts.astype(np.float64))
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
@@ -28,7 +30,6 @@ from bmcd.evaluation.exposure import (
     read_limits,
     read_weights,
     widest_coverage,
-    with_groups,
 )
 from bmcd.models.top_k import Lists, check_k, recommendation_frame
 
@@ -127,7 +128,7 @@ class Reranking:
         """Return a frame with a row for each group with limits: group, before, after, floor, cap."""
         import narwhals as nw
 
-        if (groups := self.limits.groups) is None:
+        if not (groups := self.limits.groups).names:
             raise InputError("there are no limits of groups: rerank(..., group=, min_group_exposure=...).")
         data: dict[str, Any] = {"group": list(groups.names)}
         data |= {"before": groups.shown(self.before.exposure), "after": groups.shown(self.after.exposure)}
@@ -265,25 +266,20 @@ def rerank(
     """
     graph_solvers()  # a missing package is reported before any work is done
     k = check_k(k)
-    own = (min_exposure, max_exposure, min_coverage)
-    of_groups = (group, min_group_exposure, max_group_exposure)
+    asked: dict[str, Any] = dict(max_exposure=max_exposure, min_exposure=min_exposure, min_coverage=min_coverage)
+    asked |= dict(group=group, max_group_exposure=max_group_exposure, min_group_exposure=min_group_exposure)
 
     def lacking(clicks: Clicks, items: NDArray[np.int64]) -> Bools:
         due = int(np.minimum(clicks.n_items - clicks.per_user, k).sum())
-        limits = with_groups(read_limits(*own, clicks), *of_groups, clicks, due)
-        return limits.lacking(items, clicks.n_users - clicks.per_item, k)
+        return read_limits(clicks, asked, due).lacking(items, clicks.n_users - clicks.per_item, k)
 
-    weights = read_weights(model, k, clicks, value, options, candidates, lacking)
-    due = int((weights.items[:, :k] >= 0).sum())
-    return rerank_weights(
-        weights, k, with_groups(read_limits(*own, weights.clicks), *of_groups, weights.clicks, due)
-    )
+    return _reranked(read_weights(model, k, clicks, value, options, candidates, lacking), k, asked)
 
 
-def rerank_weights(weights: Weights, k: int, limits: Limits) -> Reranking:
-    """Rerank what has been read and checked."""
-    plain = weights.items >= 0
+def _reranked(weights: Weights, k: int, asked: Mapping[str, Any]) -> Reranking:
+    plain = weights.lists.items >= 0
     plain[:, k:] = False
+    limits = read_limits(weights.clicks, asked, int(plain.sum()))
     chosen, error = plain, 0.0
     # Where the plain lists keep the limits they are the answer, down to the order of ties.
     if not limits.kept_by(_exposure(weights, plain)):
@@ -309,7 +305,7 @@ def rerank_weights(weights: Weights, k: int, limits: Limits) -> Reranking:
 
 def _exposure(weights: Weights, mask: Bools) -> NDArray[np.int64]:
     """Return how often each item is shown."""
-    return np.bincount(weights.items[mask], minlength=weights.clicks.n_items).astype(np.int64)
+    return np.bincount(weights.lists.items[mask], minlength=weights.clicks.n_items).astype(np.int64)
 
 
 def make_problem(weights: Weights, k: int, limits: Limits) -> tuple[FlowProblem, tuple[Any, ...]]:
@@ -318,17 +314,15 @@ def make_problem(weights: Weights, k: int, limits: Limits) -> tuple[FlowProblem,
     The second is where each pair of the problem stands in the weights.
     """
     user_rank, item_rank = (id_ranks(ids) for ids in (weights.clicks.users, weights.clicks.items))
-    rows, places = np.nonzero(weights.items >= 0)
-    user, item = user_rank[rows], item_rank[weights.items[rows, places]]
+    rows, places = np.nonzero(weights.lists.items >= 0)
+    user, item = user_rank[rows], item_rank[weights.lists.items[rows, places]]
     order = np.lexsort((item, user))
     demand = np.zeros(len(user_rank), np.int64)
-    demand[user_rank] = np.minimum((weights.items >= 0).sum(axis=1), k)
+    demand[user_rank] = np.minimum((weights.lists.items >= 0).sum(axis=1), k)
     by_id = np.argsort(item_rank)
-    sorted_limits = limits._replace(low=limits.low[by_id], high=limits.high[by_id])
-    if limits.groups is not None:
-        own = limits.groups._replace(of_item=limits.groups.of_item[by_id])
-        sorted_limits = sorted_limits._replace(groups=own)
-    return FlowProblem(user[order], item[order], demand, sorted_limits), (rows[order], places[order])
+    groups = limits.groups._replace(of_item=limits.groups.of_item[by_id])
+    by_id_limits = limits._replace(low=limits.low[by_id], high=limits.high[by_id], groups=groups)
+    return FlowProblem(user[order], item[order], demand, by_id_limits), (rows[order], places[order])
 
 
 def _best_within(limits: Limits, weights: Weights, k: int, plain: Bools) -> tuple[Bools, float]:
@@ -336,22 +330,21 @@ def _best_within(limits: Limits, weights: Weights, k: int, plain: Bools) -> tupl
     solution = best_flow(problem, weights.score[pairs], plain[pairs])
     if solution is None:
         items = weights.clicks.items[np.argsort(id_ranks(weights.clicks.items))]
-        error = explain_shortfall(problem, items, k)
-        if weights.candidates is not None:
-            said = f"{error} (Of the best {weights.candidates} items of each user: more with candidates=.)"
-            error = type(error)(said, error.items, error.shortfall)
-        raise error
+        found = explain_shortfall(problem, items, k)
+        if weights.candidates is None:
+            raise found
+        said = f"{found} (Of the best {weights.candidates} items of each user: more with candidates=.)"
+        raise type(found)(said, found.items, found.shortfall)
     chosen = np.zeros_like(plain)
-    chosen[pairs] = solution.chosen
-    return chosen, solution.largest_error
+    chosen[pairs], error = solution
+    return chosen, error
 
 
 def _frame(weights: Weights, k: int, chosen: Bools) -> Any:
     order = np.argsort(~chosen, axis=1, kind="stable")[:, :k]
     there = np.take_along_axis(chosen, order, axis=1)
-    items = np.where(there, np.take_along_axis(weights.items, order, axis=1), -1)
-    columns = {weights.value: weights.score, **weights.more_columns}
-    values = {name: np.take_along_axis(column, order, axis=1) for name, column in columns.items()}
+    items = np.where(there, np.take_along_axis(weights.lists.items, order, axis=1), -1)
+    values = {name: np.take_along_axis(of, order, axis=1) for name, of in weights.lists.values.items()}
     return recommendation_frame(weights.clicks.users, Lists(items, values), weights.clicks)
 
 
@@ -393,9 +386,10 @@ class TradeOff:
     def rows(self) -> list[dict[str, Any]]:
         """Return a dict for each rung, ready for JSON."""
         rows: list[dict[str, Any]] = []
-        previous: Reranking | None = None
+        price, n_shown = math.nan, sys.maxsize  # of the rung before
         for number, (rung, reranking) in enumerate(zip(self.rungs, self.rerankings, strict=True)):
             before, after = reranking.before.total, reranking.after
+            gained = after.n_shown - n_shown
             row = {
                 self.ladder: rung if isinstance(rung, int | float) else str(rung),
                 "expected_hits" if reranking.value == "probability" else "score": after.total,
@@ -403,7 +397,7 @@ class TradeOff:
                 "given_up_share": reranking.price / abs(before) if before else 0.0,
                 "items_shown": after.n_shown,
                 "coverage": after.coverage,
-                "price_per_item": _price_per_item(previous, reranking),
+                "price_per_item": (reranking.price - price) / gained if gained > 0 else None,
                 "least_shown": int(after.exposure.min()),
                 "most_shown": int(after.exposure.max()),
                 "gini": after.gini,
@@ -412,7 +406,7 @@ class TradeOff:
                 real = self.evaluations[number]
                 row |= {"hits": real.n_hits, "accuracy": real.accuracy, "correct_coverage": real.correct_coverage}
             rows.append(row)
-            previous = reranking
+            price, n_shown = reranking.price, after.n_shown
         return rows
 
     def to_frame(self, library: Library | None = None) -> Any:
@@ -438,14 +432,6 @@ class TradeOff:
             return text
         plain = self.against.to_string(index=False, float_format="{:+,.4g}".format)
         return f"{text}\n{self.comparison.against} without limits, minus its rivals:\n{plain}"
-
-
-def _price_per_item(previous: Reranking | None, reranking: Reranking) -> float | None:
-    """Return what each item gained since the previous rung has cost; None where none was gained."""
-    if previous is None:
-        return None
-    gained = reranking.after.n_shown - previous.after.n_shown
-    return (reranking.price - previous.price) / gained if gained > 0 else None
 
 
 def trade_off(
@@ -498,21 +484,21 @@ def trade_off(
             "rivals need test=, the clicks on which they are compared, and a recommender, not a matrix."
         )
     limits: dict[str, Any] = dict(min_coverage=min_coverage, min_exposure=min_exposure, max_exposure=max_exposure)
-    ladders = [name for name, limit in limits.items() if _is_ladder(limit)]
+    ladders = [name for name, one in limits.items() if isinstance(one, Iterable) and not hasattr(one, "items")]
     if len(ladders) > 1:
         raise InputError(f"only one limit can be a list, but there are {len(ladders)}: {', '.join(ladders)}.")
     if steps < 2:
         raise InputError(f"steps must be 2 or more, but it is {steps}.")
     weights = read_weights(model, k, clicks, value, options)
     ladder: Any
-    ladder, rungs = (
-        (ladders[0], list(limits[ladders[0]])) if ladders else _default_ladder(weights, k, limits, steps)
-    )
+    rungs: list[Any]
+    if ladders:
+        ladder, rungs = ladders[0], list(limits[ladders[0]])
+    else:
+        ladder, rungs = _default_ladder(weights, k, limits, steps)
     if not rungs:
         raise InputError(f"{ladder} is an empty list: give at least one limit.")
-    rerankings = tuple(
-        rerank_weights(weights, k, read_limits(**{**limits, ladder: rung}, clicks=weights.clicks)) for rung in rungs
-    )
+    rerankings = tuple(_reranked(weights, k, {**limits, ladder: rung}) for rung in rungs)
     evaluations = None
     if test is not None:
         evaluations = tuple(evaluate(each.recommendations, weights.clicks, test, k=k) for each in rerankings)
@@ -522,31 +508,24 @@ def trade_off(
     return TradeOff(ladder, tuple(rungs), rerankings, evaluations, comparison)
 
 
-def _is_ladder(limit: Any) -> bool:
-    return isinstance(limit, Iterable) and not hasattr(limit, "items")
-
-
 def _default_ladder(
     weights: Weights, k: int, limits: dict[str, Limit | None], steps: int
 ) -> tuple[Ladder, list[int]]:
-    fixed = read_limits(**limits, clicks=weights.clicks)  # type: ignore[arg-type]
-    plain = rerank_weights(weights, k, fixed).after  # an error says why limits cannot be kept
-    problem, _ = make_problem(weights, k, fixed)
-    most = widest_coverage(problem)
-    if plain.n_shown < most and limits["min_coverage"] is None:
-        return "min_coverage", _rungs(plain.n_shown, most, steps)
-    if limits["min_exposure"] is not None:
-        raise InputError("the plain lists show all items already: give a list of floors, min_exposure, or of caps.")
-    highest = min(int(problem.demand.sum()) // len(fixed.low), int(problem.n_users_of.min()))
-    no_scores = np.zeros(len(problem.user))
-    while highest > 0:
-        floors = fixed._replace(low=np.full_like(fixed.low, highest))
-        possible = (floors.low <= floors.high).all()
-        if possible and best_flow(problem._replace(limits=floors), no_scores, no_scores > 0):
-            break
-        highest = highest * 9 // 10
-    return "min_exposure", _rungs(0, highest, steps)
-
-
-def _rungs(first: int, last: int, steps: int) -> list[int]:
-    return sorted({round(rung) for rung in np.linspace(first, last, steps)})
+    plain = _reranked(weights, k, limits)  # an error says why limits cannot be kept
+    problem, _ = make_problem(weights, k, plain.limits)
+    ladder: Ladder = "min_coverage"
+    first, last = plain.after.n_shown, widest_coverage(problem)
+    if first >= last or limits["min_coverage"] is not None:
+        if limits["min_exposure"] is not None:
+            said = "the plain lists show all items already: give a list of floors, min_exposure, or of caps."
+            raise InputError(said)
+        ladder, first = "min_exposure", 0
+        last = min(int(problem.demand.sum()) // len(problem.n_users_of), int(problem.n_users_of.min()))
+        no_scores = np.zeros(len(problem.user))
+        while last > 0:
+            floors = problem.limits._replace(low=np.full_like(problem.limits.low, last))
+            possible = (floors.low <= floors.high).all()
+            if possible and best_flow(problem._replace(limits=floors), no_scores, no_scores > 0):
+                break
+            last = last * 9 // 10
+    return ladder, sorted({round(rung) for rung in np.linspace(first, last, steps)})

@@ -6,19 +6,8 @@ import math
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from bmcd.plots.style import (
-    BLUE,
-    HEIGHT,
-    VERMILLION,
-    WIDTH,
-    Figure,
-    error_bars,
-    legend_below,
-    new_figure,
-    percent,
-    round_ticks,
-    styled,
-)
+from bmcd.plots import style
+from bmcd.plots.style import Figure, styled
 
 if TYPE_CHECKING:
     from bmcd.evaluation import Backtest
@@ -48,7 +37,7 @@ def backtest(result: Backtest, *, title: str | None = None, width: float | None 
     1
     """
     models, cuts = result.models, result.cuts
-    figure = new_figure(width or WIDTH, 0.5 + (HEIGHT - 0.3) * len(models), title)
+    figure = style.new_figure(width or style.WIDTH, 0.5 + (style.HEIGHT - 0.3) * len(models), title)
     axes = figure.subplots(len(models), 1, sharex=True, sharey=True, squeeze=False)[:, 0]
     for ax, model in zip(axes, models, strict=True):
         rows = (result.row(cut, model) for cut in cuts)
@@ -57,10 +46,10 @@ def backtest(result: Backtest, *, title: str | None = None, width: float | None 
         if len(models) > 1:
             ax.set_title(model)
     labels, below = _short(cuts)
-    step = math.ceil(len(cuts) / max(1, int(((width or WIDTH) - 0.9) / LABEL_WIDTH)))
+    step = math.ceil(len(cuts) / max(1, int(((width or style.WIDTH) - 0.9) / LABEL_WIDTH)))
     axes[-1].set_xticks(range(1, len(cuts) + 1, step), labels[::step])
     axes[-1].set_xlabel(below)
-    legend_below(figure, max(axes, key=lambda ax: len(ax.get_legend_handles_labels()[0])))
+    style.legend_below(figure, max(axes, key=lambda ax: len(ax.get_legend_handles_labels()[0])))
     return figure
 
 
@@ -73,14 +62,14 @@ def past_windows(windows: Any, *, title: str | None = None, width: float | None 
     >>> len(past_windows(model.windows_).axes)
     1
     """
-    figure = new_figure(width or WIDTH, HEIGHT, title)
+    figure = style.new_figure(width or style.WIDTH, style.HEIGHT, title)
     ax = figure.subplots()
     ends = ((row, 1.96 * row.error) for row in windows.itertuples(index=False))
     times = [Time(w.label, w.predicted, w.observed, w.observed - e, w.observed + e) for w, e in ends]
     _draw(figure, ax, times)
     ax.set_xticks(range(1, len(times) + 1))
     ax.set_xlabel("past window, the earliest first")
-    legend_below(figure, ax)
+    style.legend_below(figure, ax)
     return figure
 
 
@@ -90,21 +79,21 @@ def _draw(figure: Figure, ax: Any, times: Iterable[Time], level: float = 0.95) -
     for n, (label, predicted, observed, low, high) in enumerate(times, start=1):
         bars, interval = None, ""
         if not math.isnan(low):
-            bars = error_bars(observed, low, high)
-            interval = f" ({level:.0%} interval {percent(low)} to {percent(high)})"
-        named = {"color": BLUE, "capsize": 3, "label": "observed" if n == 1 else None}
+            bars = style.error_bars(observed, low, high)
+            interval = f" ({level:.0%} interval {style.percent(low)} to {style.percent(high)})"
+        named = {"color": style.BLUE, "capsize": 3, "label": "observed" if n == 1 else None}
         ax.errorbar([n - SHIFT], [observed], yerr=bars, fmt="o", **named)
-        figure.tip(ax, f"{label}: observed {percent(observed)}{interval}", n - SHIFT, observed)
+        figure.tip(ax, f"{label}: observed {style.percent(observed)}{interval}", n - SHIFT, observed)
         if not math.isnan(predicted):
-            named = {"color": VERMILLION, "fillstyle": "none", "label": "predicted" if n == 1 else None}
+            named = {"color": style.VERMILLION, "fillstyle": "none", "label": "predicted" if n == 1 else None}
             ax.plot([n + SHIFT], [predicted], "s", **named)
-            figure.tip(ax, f"{label}: predicted {percent(predicted)}", n + SHIFT, predicted)
+            figure.tip(ax, f"{label}: predicted {style.percent(predicted)}", n + SHIFT, predicted)
     ax.set_ylabel("hit rate")
     ax.grid(axis="x", visible=False)
     ax.margins(y=0.15)
     ax.set_xlim(0.5, n + 0.5)
     ax.set_ylim(bottom=0)
-    round_ticks(ax.yaxis, share=True)
+    style.round_ticks(ax.yaxis, share=True)
 
 
 def _short(cuts: list[str]) -> tuple[list[str], str]:

@@ -6,19 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from bmcd.errors import InputError
-from bmcd.plots.style import (
-    BLUE,
-    VERMILLION,
-    Figure,
-    error_bars,
-    legend_below,
-    looks,
-    new_figure,
-    panels,
-    percent,
-    round_ticks,
-    styled,
-)
+from bmcd.plots import style
+from bmcd.plots.style import Figure, styled
 
 if TYPE_CHECKING:
     from bmcd.evaluation import Comparison
@@ -71,11 +60,11 @@ def comparison(
     """
     _check_measures(comparison, measures)
     names = list(comparison.entries)
-    styles = looks(names)
-    figure, axes = panels(len(measures), title, across=across, width=3.6, height=0.75 + 0.21 * len(names))
+    styles = style.looks(names)
+    figure, axes = style.panels(len(measures), title, across=across, width=3.6, height=0.75 + 0.21 * len(names))
     for ax, measure in zip(axes, measures, strict=True):
         heading, is_share = _heading(measure)
-        write = percent if is_share else "{:.3f}".format
+        write = style.percent if is_share else "{:.3f}".format
         for row, name in enumerate(names):
             value = comparison.value(name, measure)
             if value != value:  # NaN: this method has no probabilities
@@ -92,7 +81,7 @@ def comparison(
         ax.set_ylim(len(names) - 0.4, -0.6)
         ax.grid(axis="y", visible=False)
         ax.margins(x=0.12)
-        round_ticks(ax.xaxis, share=is_share)
+        style.round_ticks(ax.xaxis, share=is_share)
     return figure
 
 
@@ -111,16 +100,16 @@ def measures(
     """
     _check_measures(comparison, (x, y))
     bars = f"bars: {comparison.level:.0%} intervals over users"
-    figure = new_figure(height=3.9, title=title or f"{comparison.k} recommendations; {bars}")
+    figure = style.new_figure(height=3.9, title=title or f"{comparison.k} recommendations; {bars}")
     ax = figure.subplots()
-    for name, look in looks(comparison.entries).items():
+    for name, look in style.looks(comparison.entries).items():
         errors = {"xerr": _bars(comparison, name, x), "yerr": _bars(comparison, name, y)}
         _draw_point(ax, look, comparison.value(name, x), comparison.value(name, y), **errors, label=name)
     ax.set(xlabel=x.replace("_", " "), ylabel=y.replace("_", " "))
     for axis, measure in ((ax.xaxis, x), (ax.yaxis, y)):
-        round_ticks(axis, share=_heading(measure)[1])
+        style.round_ticks(axis, share=_heading(measure)[1])
     # Names at the points would overlap, since good methods are close together.
-    legend_below(figure, ax, columns=3)
+    style.legend_below(figure, ax, columns=3)
     return figure
 
 
@@ -142,19 +131,21 @@ def trade_off(trade_off: TradeOff, x: str | None = None, *, title: str | None = 
     if x not in X_LABELS:
         raise InputError(f"x must be one of {', '.join(X_LABELS)}, but it is {x!r}.")
     rows, first = trade_off.rows(), trade_off.rerankings[0]
-    column, label = (
-        ("expected_hits", "expected hits") if first.value == "probability" else ("score", "sum of scores")
-    )
-    lines = {column: (label, "o-", BLUE)} if column == "expected_hits" or trade_off.evaluations is None else {}
+    label = "expected hits" if first.value == "probability" else "sum of scores"
+    lines = {}
+    if first.value == "probability":
+        lines["expected_hits"] = (label, "o-", style.BLUE)
+    elif trade_off.evaluations is None:
+        lines["score"] = (label, "o-", style.BLUE)
     if trade_off.evaluations is not None:
-        lines["hits"] = ("observed hits (test)", "s--", VERMILLION)
+        lines["hits"] = ("observed hits (test)", "s--", style.VERMILLION)
     sizes = f"{first.clicks.n_users:,} users, {first.clicks.n_items:,} items, k = {first.k}"
-    figure = new_figure(height=4.6, title=title or sizes)
+    figure = style.new_figure(height=4.6, title=title or sizes)
     above, below = figure.subplots(2, 1, sharex=True, height_ratios=[3, 2])
     steps = [row[x] for row in rows]
-    for name, (line_label, style, color) in lines.items():
-        above.plot(steps, [row[name] for row in rows], style, color=color, label=line_label)
-    below.plot(steps, [row["given_up"] for row in rows], "o-", color=BLUE)
+    for name, (line_label, form, color) in lines.items():
+        above.plot(steps, [row[name] for row in rows], form, color=color, label=line_label)
+    below.plot(steps, [row["given_up"] for row in rows], "o-", color=style.BLUE)
     hits_drawn = "score" not in lines
     if hits_drawn:
         _add_percent_axis(above, first.after.n_recommendations, "of recommendations")
@@ -162,10 +153,10 @@ def trade_off(trade_off: TradeOff, x: str | None = None, *, title: str | None = 
         _add_percent_axis(below, first.before.total, "of plain lists")
     above.set_ylabel("hits" if hits_drawn else label)
     below.set(xlabel=X_LABELS[x], ylabel=f"{label}\ngiven up")
-    round_ticks(below.xaxis, share=x == "coverage", integer=x.endswith("shown"))
+    style.round_ticks(below.xaxis, share=x == "coverage", integer=x.endswith("shown"))
     for ax in (above, below):
-        round_ticks(ax.yaxis)
-    legend_below(figure, above)
+        style.round_ticks(ax.yaxis)
+    style.legend_below(figure, above)
     figure.align_ylabels()
     if x == "gini":
         below.invert_xaxis()  # to the right is more even, as it is with coverage; the axis is shared
@@ -182,7 +173,7 @@ def _draw_point(ax: Any, look: Any, x: float, y: float, **options: Any) -> None:
 
 def _bars(comparison: Comparison, name: str, measure: str) -> Any:
     interval = comparison.entries[name].intervals.get(measure)
-    return interval and error_bars(comparison.value(name, measure), interval.low, interval.high)
+    return interval and style.error_bars(comparison.value(name, measure), interval.low, interval.high)
 
 
 def _check_measures(comparison: Comparison, measures: Sequence[str]) -> None:
@@ -198,4 +189,4 @@ def _add_percent_axis(ax: Any, total: float, label: str) -> None:
     """Write the numbers on the left also as shares of a total, on the right."""
     axis = ax.secondary_yaxis("right", functions=(lambda y: y / total, lambda share: share * total))
     axis.set_ylabel(label)
-    round_ticks(axis.yaxis, share=True)
+    style.round_ticks(axis.yaxis, share=True)

@@ -8,19 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bmcd.errors import InputError
-from bmcd.plots.style import (
-    BLACK,
-    BLUE,
-    Figure,
-    error_bars,
-    label_axes,
-    legend_below,
-    looks,
-    new_figure,
-    panels,
-    round_ticks,
-    styled,
-)
+from bmcd.plots import style
+from bmcd.plots.style import Figure, styled
 
 
 @styled
@@ -52,20 +41,20 @@ def alpha_traces(
     for argument, entries in (("clusters", names), ("truth", true_values)):
         if entries is not None and len(entries) != n_clusters:
             raise InputError(f"{argument} has {len(entries)} entries, but alpha has {n_clusters} clusters.")
-    styles = looks([f"chain {chain + 1}" for chain in range(n_chains)])
-    figure, axes = panels(n_clusters, title, across=across, height=2.3, sharex=True)
+    styles = style.looks([f"chain {chain + 1}" for chain in range(n_chains)])
+    figure, axes = style.panels(n_clusters, title, across=across, height=2.3, sharex=True)
     for c, ax in enumerate(axes):
         for chain, (label, look) in zip(values, styles.items(), strict=True):
             line = {"color": look.color, "linestyle": look.line, "linewidth": 0.8, "alpha": 0.85}
             ax.plot(np.arange(1, n_draws + 1), chain[:, c], label=label, **line)
         if true_values is not None:
-            ax.axhline(true_values[c], color=BLACK, linestyle=(0, (4, 3)), linewidth=1.2, label="truth")
+            ax.axhline(true_values[c], color=style.BLACK, linestyle=(0, (4, 3)), linewidth=1.2, label="truth")
         ax.set_title(names[c])
-        round_ticks(ax.xaxis, integer=True)
-        round_ticks(ax.yaxis, 4)
-    label_axes(figure, axes, "draw", "alpha")
+        style.round_ticks(ax.xaxis, integer=True)
+        style.round_ticks(ax.yaxis, 4)
+    style.label_axes(figure, axes, "draw", "alpha")
     if n_chains > 1 or true_values is not None:
-        legend_below(figure, axes[0], columns=5)
+        style.legend_below(figure, axes[0], columns=5)
     return figure
 
 
@@ -85,22 +74,22 @@ def cluster_sizes(
     """
     values = [float(size) for size in sizes]
     labels = [f"cluster {c + 1}" for c in range(len(values))] if names is None else list(names)
-    figure = new_figure(height=0.9 + 0.3 * len(values), title=title)
+    figure = style.new_figure(height=0.9 + 0.3 * len(values), title=title)
     ax = figure.subplots()
-    ax.barh(range(len(values)), values, color=BLUE, height=0.7)
+    ax.barh(range(len(values)), values, color=style.BLUE, height=0.7)
     for row, value in enumerate(values):
         text = f"{labels[row]}: {value:,.0f} users"
         if intervals is not None:
             low, high = intervals[row]
-            bars = error_bars(value, low, high)
-            ax.errorbar([value], [row], xerr=bars, color=BLACK, capsize=3, elinewidth=1.2, fmt="none")
+            bars = style.error_bars(value, low, high)
+            ax.errorbar([value], [row], xerr=bars, color=style.BLACK, capsize=3, elinewidth=1.2, fmt="none")
             text += f" (from {low:,.0f} to {high:,.0f})"
         figure.tip(ax, text, (0.0, value), (row - 0.4, row + 0.4))
     ax.set_yticks(range(len(values)), labels)
     ax.invert_yaxis()
     ax.set_xlabel("users")
     ax.grid(axis="y", visible=False)
-    round_ticks(ax.xaxis, integer=True)
+    style.round_ticks(ax.xaxis, integer=True)
     return figure
 
 
@@ -130,16 +119,18 @@ def predicted_counts(
     order = np.argsort(-seen, kind="stable")[: max(most, 1)]
     low, middle, high = np.percentile(drawn.reshape(-1, seen.size), (5, 50, 95), axis=0)[:, order]
     rows = np.arange(order.size)
-    figure = new_figure(height=1.1 + 0.22 * order.size, title=title)
+    figure = style.new_figure(height=1.1 + 0.22 * order.size, title=title)
     ax = figure.subplots()
-    bars = error_bars(middle, low, high)
-    ax.errorbar(middle, rows, xerr=bars, fmt="|", color=BLUE, capsize=2.5, label="predicted, 90 % of the draws")
-    ax.plot(seen[order], rows, "o", color=BLACK, markersize=4, label="clicked")
+    bars = style.error_bars(middle, low, high)
+    ax.errorbar(
+        middle, rows, xerr=bars, fmt="|", color=style.BLUE, capsize=2.5, label="predicted, 90 % of the draws"
+    )
+    ax.plot(seen[order], rows, "o", color=style.BLACK, markersize=4, label="clicked")
     for row, i in enumerate(order):
         figure.tip(ax, f"{labels[i]}: {seen[i]:,.0f} clicks", float(seen[i]), row)
     ax.set_yticks(rows, [labels[i] for i in order])
     ax.invert_yaxis()
     ax.set_xlabel("users who clicked the item")
-    round_ticks(ax.xaxis, integer=True)
-    legend_below(figure, ax)
+    style.round_ticks(ax.xaxis, integer=True)
+    style.legend_below(figure, ax)
     return figure

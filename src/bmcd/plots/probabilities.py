@@ -8,19 +8,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from bmcd.models.cutoffs import wilson
-from bmcd.plots.style import (
-    GREY,
-    Figure,
-    Look,
-    by_name,
-    error_bars,
-    legend_below,
-    looks,
-    new_figure,
-    percent,
-    round_ticks,
-    styled,
-)
+from bmcd.plots import style
+from bmcd.plots.style import Figure, Look, styled
 
 if TYPE_CHECKING:
     from bmcd.evaluation import Calibration
@@ -50,19 +39,19 @@ def calibration(
     >>> figure.savefig("calibration.svg")
     """
     by_method = _calibrations(calibration)
-    styles = looks([*by_method, *(rivals or {})])
-    figure = new_figure(height=4.5, title=title)
+    styles = style.looks([*by_method, *(rivals or {})])
+    figure = style.new_figure(height=4.5, title=title)
     above, below = figure.subplots(2, 1, sharex=True, height_ratios=[4, 1])
     last_x = min(1.0, max(float(each.upper.max()) for each in by_method.values()))
     heights = [last_x, *(rivals or {}).values()]
-    above.plot([0, 1], [0, 1], color=GREY, linewidth=1, linestyle=(0, (4, 3)), label="as predicted")
+    above.plot([0, 1], [0, 1], color=style.GREY, linewidth=1, linestyle=(0, (4, 3)), label="as predicted")
     _draw_rivals(above, rivals, styles)
     for place, (name, bins) in enumerate(by_method.items()):
         look, rate, n = styles[name], bins.bin_hit_rate, bins.bin_n
         shift = (place - (len(by_method) - 1) / 2) * bins.bin_width * 0.2
         low, high = wilson(np.round(rate * n), n)
         points: Any = {"fmt": look.marker, "color": look.color, "markeredgecolor": "white", "markeredgewidth": 0.5}
-        points |= {"yerr": error_bars(rate, low, high), "elinewidth": 1.2, "label": f"{name}, 95 % intervals"}
+        points |= {"yerr": style.error_bars(rate, low, high), "elinewidth": 1.2, "label": f"{name}, 95 % intervals"}
         above.errorbar(bins.bin_probability + shift, rate, **points)
         width = bins.bin_width * 0.85 / len(by_method)
         middle = (bins.lower + bins.upper) / 2 + (place - (len(by_method) - 1) / 2) * width
@@ -78,9 +67,9 @@ def calibration(
     above.set(xlim=(0, last_x * 1.02), ylim=(0, min(1.03, 1.05 * max(heights))), ylabel="share that were hits")
     below.set(xlabel="predicted probability", ylabel="number")
     for axis in (above.xaxis, above.yaxis):
-        round_ticks(axis, share=True)
-    round_ticks(below.yaxis, 2, integer=True)
-    legend_below(figure, above)
+        style.round_ticks(axis, share=True)
+    style.round_ticks(below.yaxis, 2, integer=True)
+    style.legend_below(figure, above)
     figure.align_ylabels()
     return figure
 
@@ -100,8 +89,8 @@ def cutoff_curve(
     [20, 10]
     """
     tables = {name: _cutoff_table(given) for name, given in _calibrations(calibration).items()}
-    styles = looks([*tables, *(rivals or {})])
-    figure = new_figure(height=3.7, title=title)
+    styles = style.looks([*tables, *(rivals or {})])
+    figure = style.new_figure(height=3.7, title=title)
     left = figure.subplots()
     right = left.twinx()
     _draw_rivals(left, rivals, styles)
@@ -114,7 +103,7 @@ def cutoff_curve(
         rates = (enough["cutoff"], enough["accuracy"])
         left.plot(*rates, color=look.color, linestyle=look.line, label=f"{name}: hit rate")
         alone = len(tables) == 1
-        label, color = ("number kept", GREY) if alone else (f"{name}: number kept", look.color)
+        label, color = ("number kept", style.GREY) if alone else (f"{name}: number kept", look.color)
         dashes: Any = {"linewidth": 1.2, "linestyle": (0, (2, 1.5))}
         right.step(table["cutoff"], table["n"], where="pre", color=color, label=label, **dashes)
         heights.append(float(high.max()))
@@ -128,14 +117,14 @@ def cutoff_curve(
     right.grid(False)
     right.spines["right"].set_visible(True)
     for axis in (left.xaxis, left.yaxis):
-        round_ticks(axis, share=True)
-    round_ticks(right.yaxis, integer=True)
-    legend_below(figure, left, right)
+        style.round_ticks(axis, share=True)
+    style.round_ticks(right.yaxis, integer=True)
+    style.legend_below(figure, left, right)
     return figure
 
 
 def _calibrations(given: Any) -> dict[str, Any]:
-    return by_name(given, "a Calibration", lambda thing: hasattr(thing, "cutoff_table"))
+    return style.by_name(given, "a Calibration", lambda thing: hasattr(thing, "cutoff_table"))
 
 
 def _draw_rivals(ax: Any, rivals: Mapping[str, float] | None, styles: Mapping[str, Look]) -> None:
@@ -143,7 +132,9 @@ def _draw_rivals(ax: Any, rivals: Mapping[str, float] | None, styles: Mapping[st
     for name, accuracy in (rivals or {}).items():
         color, line = styles[name].color, styles[name].line
         dashes = line if line != "-" else "--"
-        ax.axhline(accuracy, color=color, linestyle=dashes, linewidth=1.3, label=f"{name}: {percent(accuracy)}")
+        ax.axhline(
+            accuracy, color=color, linestyle=dashes, linewidth=1.3, label=f"{name}: {style.percent(accuracy)}"
+        )
 
 
 def _cutoff_table(calibration: Calibration) -> Any:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import platform
 import re
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from bmcd import __version__
@@ -15,7 +14,7 @@ from bmcd.files import json_ready
 from bmcd.markup import short_title
 from bmcd.models.persistence import Model, sampled_models
 from bmcd.reporting.page import environment
-from bmcd.utils import plain
+from bmcd.utils import plain, versions
 
 PACKAGES = ("numpy", "scipy", "numba", "pyarrow", "scikit-learn")
 USES = (
@@ -55,17 +54,10 @@ class Card:
 
 def make_card(model: Model, file_hash: str = "") -> Card:
     """Return the card of a fitted model; ``file_hash`` is the SHA-256 of its file."""
-    kind = type(model).__name__
-    parts = [
-        _what(model),
-        _uses(),
-        _data(model),
-        _members(model),
-        _calibration(model),
-        _groups(model),
-        _limits(model),
-    ]
-    return Card(f"Model card: {kind}", (*(part for part in parts if part is not None), _versions(model, file_hash)))
+    uses = Part("Intended use", points=(*USES, *NOT_FOR))
+    about = [_what(model), uses, _data(model), _members(model), _calibration(model)]
+    parts = (*about, *_groups(model), _limits(model), _versions(file_hash))
+    return Card(f"Model card: {type(model).__name__}", parts)
 
 
 def markdown_card(model: Model, file_hash: str = "") -> str:
@@ -105,10 +97,6 @@ def _what(model: Model) -> Part:
     return Part("The model", (meaning,), rows=tuple(rows))
 
 
-def _uses() -> Part:
-    return Part("Intended use", points=(*USES, *NOT_FOR))
-
-
 def _data(model: Model) -> Part:
     clicks = model.clicks_
     if not clicks.n_users:
@@ -130,7 +118,7 @@ def _data(model: Model) -> Part:
     return Part("Data", points=tuple(plain(step) for step in found.history), rows=tuple(rows))
 
 
-def _members(model: Model) -> Part | None:
+def _members(model: Model) -> Part:
     if isinstance(model, Blend):
         gains = {row["member"]: row for row in model.gains_.to_dict("records")}
         shares = model.shares() if model.clicks_.n_users else {}
@@ -143,10 +131,8 @@ def _members(model: Model) -> Part | None:
         return Part("Members and weights", rows=tuple(rows))
     sampled: list[tuple[str, ...]] = [("", "")]
     for name, part in sampled_models(model).items():
-        sampled += [
-            (f"{name}: {what}", str(number))
-            for what, number in (("chains", part.draws_.n_chains), ("draws of each", part.draws_.n_draws))
-        ]
+        sampled.append((f"{name}: chains", str(part.draws_.n_chains)))
+        sampled.append((f"{name}: draws of each", str(part.draws_.n_draws)))
     return Part("Sampling", rows=tuple(sampled))
 
 
@@ -165,20 +151,18 @@ def _calibration(model: Model) -> Part:
     return Part("Calibration and back-test", (text, *map(str, verdict.advice)), rows=tuple(rows))
 
 
-def _groups(model: Model) -> Part | None:
+def _groups(model: Model) -> list[Part]:
     found = model.clicks_.items_table
     if found is None or not found.groups:
-        return None
+        return []
     rows = [("column", "groups", "items without one", "largest groups, by items")]
     for name, groups in found.groups.items():
         sizes = groups.matrix.sum(axis=0)
-        largest = ", ".join(
-            f"{short_title(groups.names[g])} {int(sizes[g]):,}"
-            for g in sorted(range(len(sizes)), key=lambda g: -sizes[g])[:6]
-        )
+        order = sorted(range(len(sizes)), key=lambda g: -sizes[g])[:6]
+        largest = ", ".join(f"{short_title(groups.names[g])} {int(sizes[g]):,}" for g in order)
         n_without = int((groups.matrix.sum(axis=1) == 0).sum())
         rows.append((short_title(name), f"{len(groups.names):,}", f"{n_without:,}", largest))
-    return Part("Groups of items", rows=tuple(rows))
+    return [Part("Groups of items", rows=tuple(rows))]
 
 
 def _limits(model: Model) -> Part:
@@ -201,13 +185,8 @@ def _limits(model: Model) -> Part:
     return Part("Limits", points=tuple(points))
 
 
-def _versions(model: Model, file_hash: str) -> Part:
-    rows = [("", ""), ("bmcd", __version__), ("Python", platform.python_version())]
-    for name in PACKAGES:
-        try:
-            rows.append((name, version(name)))
-        except PackageNotFoundError:
-            continue
+def _versions(file_hash: str) -> Part:
+    rows = [("", ""), ("bmcd", __version__), ("Python", platform.python_version()), *versions(PACKAGES).items()]
     rows += [("SHA-256 of the file", file_hash)] if file_hash else []
     return Part("Versions and hashes", ("The versions that wrote this card.",), rows=tuple(rows))
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -91,9 +93,9 @@ class GroupRow(NamedTuple):
     """Share of all clicks."""
     shown: float
     """Share of all recommendations."""
-    clicked_next: float | None
+    clicked_next: float | None = None
     """Share of the clicks that followed; None without a test."""
-    hit_rate: float | None
+    hit_rate: float | None = None
     """Of its recommendations; None without a test or without recommendations."""
 
 
@@ -307,26 +309,21 @@ class Context:
         """Return the item groups of one column, those shown most first."""
         assert self.table is not None
         groups, found = self.table.groups[name], self.group_measures(for_k, name)
-        if found is not None:
-            items, clicks, shown = found.items, found.clicks, found.shown
-        else:
-            share = shares_of(groups)
-            items, clicks = np.ones(len(share)) @ share, self.clicks.per_item @ share
+        share = shares_of(groups)
+        items, clicks = share.sum(axis=0), self.clicks.per_item @ share
+        if found is None:
             exposed = for_k.lists.items[for_k.lists.items >= 0]
             shown = np.bincount(exposed, minlength=len(share)) @ share
+        else:
+            shown = found.shown
         rows = []
         for g in sorted(np.flatnonzero(items > 0).tolist(), key=lambda g: -shown[g]):
             label = groups.names[g] if g < len(groups.names) else "(no group)"
-            shares = clicks[g] / clicks.sum(), shown[g] / max(shown.sum(), 1)
-            tested = (
-                (None, None)
-                if found is None
-                else (
-                    found.next_clicks[g] / max(found.next_clicks.sum(), 1),
-                    found.hits[g] / shown[g] if shown[g] else None,
-                )
-            )
-            rows.append(GroupRow(label, items[g], *shares, *tested))
+            row = GroupRow(label, items[g], clicks[g] / clicks.sum(), shown[g] / max(shown.sum(), 1))
+            if found is not None:
+                clicked = found.next_clicks[g] / max(found.next_clicks.sum(), 1)
+                row = row._replace(clicked_next=clicked, hit_rate=found.hits[g] / shown[g] if shown[g] else None)
+            rows.append(row)
         return rows
 
     def group_measures(self, for_k: ContextForK, name: str) -> GroupMeasures | None:
@@ -341,27 +338,21 @@ class Context:
         assert for_k.candidates is not None
         assert self.table is not None
         found, tables = for_k.candidates, [self.table.groups[name] for name in self.group_columns]
-        of = [
-            [one.numbers[one.starts[i] : one.starts[i + 1]].tolist() for i in range(len(one.starts) - 1)]
-            for one in tables
-        ]
+        of = [[one.numbers[a:b].tolist() for a, b in pairwise(one.starts)] for one in tables]
         chances: list[list[int]] = []
         groups: list[list[list[list[int]]]] = [[] for _ in tables]
         for items, probability in zip(found.items.tolist(), found.values["probability"].tolist(), strict=True):
             # No list has more than k items of a group: the best k of each group of each column are enough.
-            seen: list[dict[Any, int]] = [{} for _ in tables]
+            counts: Counter[tuple[int, Any]] = Counter()
             kept = []
             for place, item in enumerate(items):
-                useful = False
-                for own, counts in zip(of, seen, strict=True):
-                    for group in own[item] or [None]:
-                        counts[group] = counts.get(group, 0) + 1
-                        useful |= counts[group] <= for_k.k
-                if item >= 0 and useful:
+                own = [(column, group) for column, each in enumerate(of) for group in each[item] or [None]]
+                counts.update(own)
+                if item >= 0 and any(counts[one] <= for_k.k for one in own):
                     kept.append(place)
             chances.append([round(10_000 * probability[place]) for place in kept])
-            for own, column in zip(of, groups, strict=True):
-                column.append([own[items[place]] for place in kept])
+            for each, column in zip(of, groups, strict=True):
+                column.append([each[items[place]] for place in kept])
         return {"p": chances, "groups": groups, "n": [len(one.names) for one in tables]}
 
     def lookup(self) -> dict[str, Any]:
@@ -372,10 +363,9 @@ class Context:
         """
         clicks, users, counts = self.clicks, self.people, {}
         for for_k in self.by_k:
-            columns = clicks.columns_of(for_k.items.item).tolist()
-            hits = for_k.items.hits.tolist() if self.test is not None else [None] * len(columns)
-            pairs = zip(columns, for_k.items.recommended.tolist(), hits, strict=True)
-            counts[for_k.k] = {column: [n, hit] for column, n, hit in pairs}
+            of, columns = for_k.items, clicks.columns_of(for_k.items.item).tolist()
+            hits = of.hits.tolist() if self.test is not None else [None] * len(columns)
+            counts[for_k.k] = dict(zip(columns, zip(of.recommended.tolist(), hits, strict=True), strict=True))
         order = sorted(range(clicks.n_items), key=lambda column: -int(clicks.per_item[column]))[:MOST_ITEMS]
         items = [
             [short_title(self.items[i].title), int(clicks.per_item[i]), {k: of[i] for k, of in counts.items()}]

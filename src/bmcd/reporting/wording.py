@@ -59,8 +59,7 @@ def summary(context: Context, for_k: ContextForK) -> list[str]:
             hits(context, for_k),
             f"{predicted(for_k)} {mismatch(context, for_k)}".strip(),
             *([own_ranking(context)] if own_ranking(context) else []),
-            *([best(for_k)] if context.others else []),
-            *([against_baselines(for_k)] if context.others else []),
+            *([best(for_k), against_baselines(for_k)] if context.others else []),
             diversity(context, for_k),
             cutoff(half_the_time(for_k)),
             _verdict(context),
@@ -351,16 +350,11 @@ class Headline(NamedTuple):
 
 def headlines(context: Context, for_k: ContextForK) -> list[Headline]:
     """Return hits, calibration, coverage and the verdict, as far as they are known."""
-    tested = for_k.comparison is not None
-    return [
-        *([_predicted(context, for_k), _hits(context, for_k)] if tested else [_untested()]),
-        _shown(context, for_k),
-        _over_time(context.model) if isinstance(context.model, Blend) else _converged(context),
-    ]
-
-
-def _untested() -> Headline:
-    return Headline("Hits", "not known", "none", "No clicks were held out to test the recommendations.")
+    found = [_shown(context, for_k), _verdict_headline(context)]
+    if for_k.comparison is None:
+        untested = "No clicks were held out to test the recommendations."
+        return [Headline("Hits", "not known", "none", untested), *found]
+    return [_predicted(context, for_k), _hits(context, for_k), *found]
 
 
 def best_other(for_k: ContextForK) -> str | None:
@@ -404,24 +398,21 @@ def _shown(context: Context, for_k: ContextForK) -> Headline:
     return Headline("Shown", value, light, f"{other}: {theirs:,}.")
 
 
-def _over_time(model: Blend) -> Headline:
-    label, state, n = "Over time", model.verdict_.state, len(model.windows_)
-    if not n and state == "converged":
-        return Headline(label, "not known", "none", "The log has no order.")
+def _verdict_headline(context: Context) -> Headline:
+    state, bad = context.model.verdict_.state, "See below what to do."
+    if not isinstance(context.model, Blend):
+        if state == "converged":
+            return Headline("Converged", "yes", "good", "More runs would change little.")
+        value = {"too short": "not sure", "stopped": "stopped"}.get(state, "no")
+        return Headline("Converged", value, "bad" if state == "not converged" else "look", bad)
     if state == "converged":
-        return Headline(label, "calibrated", "good", f"In each of {n} past windows.")
+        n = len(context.model.windows_)
+        if not n:
+            return Headline("Over time", "not known", "none", "The log has no order.")
+        return Headline("Over time", "calibrated", "good", f"In each of {n} past windows.")
     if state == "too short":
-        return Headline(label, "not known", "look", "Not enough history.")
-    return Headline(label, "not stable", "bad", "See below what to do.")
-
-
-def _converged(context: Context) -> Headline:
-    state = context.model.verdict_.state
-    if state == "converged":
-        return Headline("Converged", "yes", "good", "More runs would change little.")
-    light: Light = "bad" if state == "not converged" else "look"
-    value = {"too short": "not sure", "stopped": "stopped"}.get(state, "no")
-    return Headline("Converged", value, light, "See below what to do.")
+        return Headline("Over time", "not known", "look", "Not enough history.")
+    return Headline("Over time", "not stable", "bad", bad)
 
 
 def popular_share(counts: ItemCounts, numbers: Any) -> str:

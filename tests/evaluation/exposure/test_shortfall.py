@@ -7,7 +7,7 @@ import pytest
 
 import bmcd
 from bmcd.errors import ExposureError
-from bmcd.evaluation.exposure import FlowProblem, Limits, blame_caps, blame_floors
+from bmcd.evaluation.exposure import FlowProblem, blame_caps, blame_floors, read_limits
 
 ITEMS = list("abcd")
 
@@ -95,7 +95,8 @@ def test_a_cut_has_the_largest_shortfall_of_all_sets_of_items(make_problem, rota
         random_problem = make_problem(rng, n_users=6, n_items=5, k=2, spread=2)
         low, high = rng.integers(0, 4, (2, 5))  # apart from each other
         available, demand = ~random_problem.clicks.matrix.toarray(), random_problem.demand()
-        problem = FlowProblem(*np.nonzero(available), demand, Limits(low, high, 0))
+        limits = read_limits(random_problem.clicks, {}, 0)._replace(low=low, high=high)
+        problem = FlowProblem(*np.nonzero(available), demand, limits)
         for explain, lack, limit in ((blame_floors, floors_lack, low), (blame_caps, caps_lack, high)):
             error = explain(problem, np.arange(5))
             largest = max(lack(limit, available, demand, items) for items in sets)
