@@ -40,12 +40,6 @@ def objects(values: list[Any]) -> NDArray[np.object_]:
     return array
 
 
-def check_missing(missing: str) -> None:
-    """Refuse anything but "error" and "drop"."""
-    if missing not in ("error", "drop"):
-        raise ClicksError(f"missing must be 'error' or 'drop', not {shown(missing)}.")
-
-
 def encode(values: Any, column: str, missing: Missing = "error", advice: str = "") -> Coded:
     """Number the ids of a column in order of first appearance; ids that are whole numbers become int64.
 

@@ -142,9 +142,7 @@ def renumbered(codes: NDArray[Any], ids: NDArray[Any], times: Any) -> tuple[NDAr
 def select(sequences: Sequences, mask: NDArray[np.bool_]) -> Sequences:
     """Return only the clicks for which the mask is True; all users stay."""
     starts = np.concatenate(([0], np.cumsum(mask)))[sequences.starts].astype(np.int64)
-    times = None if sequences.times is None else sequences.times[mask]
-    sessions = None if sequences.sessions is None else sequences.sessions[mask]
-    return Sequences(starts, sequences.items[mask], times, sessions)
+    return _taken(sequences, starts, mask)
 
 
 def take_users(sequences: Sequences, users: Ints) -> Sequences:
@@ -156,9 +154,12 @@ def take_users(sequences: Sequences, users: Ints) -> Sequences:
     lengths = np.diff(sequences.starts)[users]
     starts = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
     places = np.arange(starts[-1]) + np.repeat(sequences.starts[users] - starts[:-1], lengths)
-    times = None if sequences.times is None else sequences.times[places]
-    sessions = None if sequences.sessions is None else sequences.sessions[places]
-    return Sequences(starts, sequences.items[places], times, sessions)
+    return _taken(sequences, starts, places)
+
+
+def _taken(sequences: Sequences, starts: Ints, places: NDArray[Any]) -> Sequences:
+    columns: Any = (None if column is None else column[places] for column in sequences[1:])
+    return Sequences(starts, *columns)
 
 
 def owners(starts: NDArray[Any]) -> Ints:
