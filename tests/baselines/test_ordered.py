@@ -1,5 +1,6 @@
 """The baselines that use order against slow references, and on logs where the right answer is plain."""
 
+from dataclasses import replace
 from itertools import chain
 
 import numpy as np
@@ -14,6 +15,7 @@ from bmcd import Clicks
 from bmcd.baselines import EASE, RecentCooccurrence, SessionKNN, Transitions, Trending
 from bmcd.baselines.counting import decayed_counts, events_of
 from bmcd.baselines.session_knn import session_scores
+from bmcd.clicks.histories import clicks_of_histories
 
 SESSIONS = st.lists(st.lists(st.integers(0, 4), max_size=6), min_size=1, max_size=3)
 DECAYS = st.sampled_from([0.0, 0.5, 0.7, 1.0])
@@ -198,3 +200,27 @@ def test_histories_with_times_end_in_a_running_session(make):
     history = pd.DataFrame({"user": "ann", "item": ["d", "a"], "time": ["2026-05-01 10:00", "2026-05-02 10:00"]})
     assert model.recommend_for(history, 1)["score"].tolist() == model.recommend_for([["a"]], 1)["score"].tolist()
     assert "d" not in model.recommend_for(history, 4)["item"].tolist()
+
+
+@pytest.mark.parametrize("make", [Transitions, RecentCooccurrence, SessionKNN])
+def test_a_session_that_is_over_is_as_an_empty_one(make):
+    clicks = Clicks.from_frame(
+        pd.DataFrame({"user": np.repeat(range(40), 3), "item": list("abcbca") * 20}), order="rows"
+    )
+    model = make().fit(clicks)
+    histories = Clicks.from_frame(pd.DataFrame({"user": ["ann", "bob"], "item": ["a", "a"]}), order="rows")
+    histories = clicks_of_histories(histories, clicks, "error")
+    over = model.scores_for(replace(histories, session_over=np.array([True, False])))
+    np.testing.assert_array_equal(over[0], model.scores_for(clicks_of_histories([[]], clicks))[0])
+    np.testing.assert_array_equal(over[1], model.scores_for(histories)[1])
+    assert not np.array_equal(over[0], over[1])
+
+
+def test_without_a_session_session_knn_recommends_what_is_recent():
+    frame = pd.DataFrame({"user": [1, 2, 3, 4, 5, 5], "item": ["old", "old", "old", "new", "new", "other"]})
+    frame["time"] = pd.Timestamp("2026-05-01") + pd.to_timedelta([0, 0, 0, 48, 49, 49.1], unit="h")
+    model = SessionKNN(half_life="12h").fit(Clicks.from_frame(frame))
+    assert model.recommend_for([[]], 3)["item"].tolist() == ["new", "other", "old"]
+    assert SessionKNN(half_life=None).fit(Clicks.from_frame(frame)).recommend_for([[]], 1)["item"].tolist() == [
+        "old"
+    ]

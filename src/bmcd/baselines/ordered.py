@@ -26,8 +26,9 @@ LEAST_WEIGHT = 1e-9
 class OrderedBaseline(Baseline):
     """A baseline that learns from events by `count`, and recommends from the running session of each user.
 
-    The running session of a user is the last one of the log or of the given history. Items of earlier sessions are
-    not recommended either.
+    The running session of a user is the last one of the log or of the given history, and empty in the histories of
+    `Clicks.moments` and `bmcd.backtest` if the next click begins another session. Items of earlier sessions are not
+    recommended either.
     """
 
     _needs_order: ClassVar[bool] = True
@@ -86,7 +87,7 @@ def more_clicks(known: Clicks, clicks: Any, keep: str | None) -> Clicks:
 def running_sessions(people: Clicks, rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
     """Return the last sessions of the users in these rows, concatenated: starts and items.
 
-    Clicks on items outside the catalogue are left out.
+    Clicks on items outside the catalogue are left out. A session that is marked as over is empty.
 
     >>> import pandas as pd
     >>> frame = pd.DataFrame({"user": 1, "item": list("abc")})
@@ -101,6 +102,8 @@ def running_sessions(people: Clicks, rows: NDArray[np.int64]) -> tuple[NDArray[n
     items, session = people.sequence[places], people.sessions[places]
     last = session[np.maximum(first + lengths - 1, 0)] if len(session) else np.zeros(len(rows), np.int64)
     kept = (session == np.repeat(last, lengths)) & (items >= 0)
+    if people.session_over is not None:
+        kept &= ~np.repeat(people.session_over[rows], lengths)
     starts = np.concatenate(([0], np.cumsum(kept)))[np.concatenate((first, [len(places)]))]
     return starts.astype(np.int64), items[kept]
 

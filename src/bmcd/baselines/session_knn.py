@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 import bmcd.compiling  # noqa: F401  (must stand before the first kernel)
-from bmcd.baselines.counting import Events, arrays_of, mark_largest, newest_first
+from bmcd.baselines.counting import Events, arrays_of, decayed_counts, events_of, mark_largest, newest_first
 from bmcd.baselines.ordered import OrderedBaseline, hours
 from bmcd.clicks.log import Clicks
 from bmcd.utils import Floats, check_count, check_number
@@ -33,7 +33,8 @@ class SessionKNN(OrderedBaseline):
     ``neighbours`` that have it.
 
     The latest 16 items of the running session count, and the latest 50 of any other. Sessions of a single item are
-    left out.
+    left out. Items without a score, and all items after an empty session, are ranked by recent popularity: their
+    clicks, decayed by ``half_life``.
 
     Parameters
     ----------
@@ -86,6 +87,12 @@ class SessionKNN(OrderedBaseline):
         check_count("candidates", self.candidates)
         check_number("decay", self.decay, high=1)
         hours(self.half_life, "half_life")
+
+    def _prepare(self, clicks: Clicks) -> None:
+        super()._prepare(clicks)
+        if clicks.order is not None:
+            recent = decayed_counts(events_of(clicks), hours(self.half_life, "half_life"))
+            self._tie_order = np.lexsort((self._item_order, -self._popularity, -recent))
 
     def count(self, events: Events) -> Self:
         """Set everything that is learned from events alone, and return self."""

@@ -66,6 +66,7 @@ from bmcd.clicks.log import Clicks
 from bmcd.clicks.sequences import owners
 from bmcd.errors import InputError
 from bmcd.progress import counting
+from bmcd.utils import Floats
 
 Ints = NDArray[np.int64]
 
@@ -155,6 +156,18 @@ def layout_of(settings: Settings, dense: tuple[tuple[str, str], ...], n_running:
         tuple(names), np.array(columns, np.int64), width, len(named), float(lengths.mean()), float(lengths.min()),
         float(np.quantile(lengths, 0.99)),
     )  # fmt: skip
+
+
+def prepare(
+    blocks: Sequence[Block], settings: Settings, dense: tuple[tuple[str, str], ...], has_outside: bool,
+    n_threads: int | None,
+) -> tuple[Examples, Layout, Scaling, Floats]:  # fmt: skip
+    """Return the moments of blocks, standardised, their features and scales, and where learning begins."""
+    running = [learning.n_running(b.asked.items, b.asked.histories, b.tables.known) for b in blocks]
+    layout = layout_of(settings, dense, np.concatenate(running))
+    examples = learning.examples_of(blocks, layout, settings, has_outside, n_threads)
+    scaling = learning.scaling_of(examples, layout.n_dense)
+    return learning.standardise(examples, scaling), layout, scaling, learning.start_weights(layout, scaling)
 
 
 class Work:
@@ -257,8 +270,7 @@ class Work:
         for value in REGULARIZATIONS:
             eases[value] = ease_of(top, gram, value * table.smoothing / SMOOTHING, table.n_items)
             tried = [block._replace(tables=bare._replace(ease=eases[value])) for block in few]
-            examples, layout, scaling = self.examples(tried, alone)
-            centre = learning.start_weights(layout, scaling)
+            examples, _, _, centre = self.examples(tried, alone)
             found = learn(examples, centre, centre, most_steps=6, enough=ROUGHLY, n_threads=self.n_threads)
             if found.loss < least:
                 best, least = value, found.loss
@@ -267,27 +279,18 @@ class Work:
             block._replace(tables=block.tables._replace(ease=eases[best])) if block.tables is table else block
             for block in blocks
         ]
-        examples, layout, scaling = self.examples(blocks, self.settings)
-        centre = learning.start_weights(layout, scaling)
+        examples, layout, _, centre = self.examples(blocks, self.settings)
         first = learn(examples, centre, centre, most_steps=8, enough=ROUGHLY, n_threads=self.n_threads).w
         others = [name for name in self.settings.members if name != "Trending"]
         kept, gains = learning.worth_keeping(examples, layout, first, centre, others, self.n_threads)
         self.settings = self.settings._replace(members=("Trending", *kept))
         return gains
 
-    @property
-    def names(self) -> tuple[tuple[str, str], ...]:
-        """Name and member of the features of models that score densely."""
-        return self.dense[0].names if self.dense else ()
-
-    def examples(self, blocks: Sequence[Block], settings: Settings) -> tuple[Examples, Layout, Scaling]:
-        """Return the moments of blocks, standardised, with the features of the members in the settings."""
-        running = [learning.n_running(b.asked.items, b.asked.histories, b.tables.known) for b in blocks]
-        layout = layout_of(settings, self.names, np.concatenate(running))
+    def examples(self, blocks: Sequence[Block], settings: Settings) -> tuple[Examples, Layout, Scaling, Floats]:
+        """Return what `prepare` returns, with the features of the members in the settings."""
+        names = self.dense[0].names if self.dense else ()
         outside = any(_goes_outside(block) for block in blocks)
-        found = learning.examples_of(blocks, layout, settings, outside, self.n_threads)
-        scaling = learning.scaling_of(found, layout.n_dense)
-        return learning.standardise(found, scaling), layout, scaling
+        return prepare(blocks, settings, names, outside, self.n_threads)
 
     def learn(self, warm: Fitted | None) -> tuple[Rule, tuple[PastWindow, ...]]:
         """Return the weights for every horizon, and what past windows show."""
@@ -298,29 +301,23 @@ class Work:
         if not blocks:
             raise InputError(NOTHING_FOLLOWS)
         if warm is None:
-            examples, layout, scaling = self.examples(blocks, self.settings)
+            examples, layout, scaling, centre = self.examples(blocks, self.settings)
             has_outside = examples.has_outside
-            centre = learning.start_weights(layout, scaling)
-            first = learn(examples, centre, centre, most_steps=10, n_threads=threads).w
+            begin = first = learn(examples, centre, centre, most_steps=10, n_threads=threads).w
             labels = [cut.label for cut in self.cuts]
             windows = tuple(learning.past_windows(examples, labels, first, centre, LIST, self.clock, threads))
         else:
             layout, scaling, has_outside = warm.rule.layout, warm.rule.scaling, warm.rule.has_outside
-            examples = learning.examples_of(blocks, layout, self.settings, has_outside, threads)
-            examples = learning.standardise(examples, scaling)
+            examples = learning.examples_of(blocks, layout, self.settings, has_outside, threads, scaling)
             windows = (*warm.windows, *self._since(warm, examples))[-MOST_CUTS:]
         found = []
-        weights = None
         for rung, h in enumerate(LADDER):
             if h > 1:
                 blocks = self.blocks(h, budget=None if warm is None else WARM_MOMENTS // 3)
                 if sum(block.moments.n for block in blocks) < FEWEST:
                     break
-                examples = learning.examples_of(blocks, layout, self.settings, has_outside, threads)
-                examples = learning.standardise(examples, scaling)
+                examples = learning.examples_of(blocks, layout, self.settings, has_outside, threads, scaling)
             if warm is None:
-                centre = learning.start_weights(layout, scaling)
-                begin = first if weights is None else weights
                 precision = prior_of(len(centre), centre.shape[1], h)
             else:
                 old = min(rung, len(warm.rule.ks) - 1)
@@ -328,7 +325,8 @@ class Work:
                 precision = np.full(centre.shape, 1.0 / WARM_ERROR**2)
             learnt = learning.learn_rung(examples, begin, centre, self.clock, threads, precision)
             found.append((h, examples.n_moments, *learnt))
-            weights = learnt[0].w
+            if warm is None:
+                begin = learnt[0].w
         n_users = len(np.unique(examples.user))
         return make_rule(found, layout, scaling, has_outside, n_users), windows
 
@@ -478,14 +476,7 @@ def fit_unordered(
         blocks = [
             _random_block(*piece, settings, number, len(turns), n_threads) for number, piece in enumerate(pieces)
         ]
-        running = np.concatenate(
-            [learning.n_running(b.asked.items, b.asked.histories, b.tables.known) for b in blocks]
-        )
-        layout = layout_of(settings, dense.names, running)
-        examples = learning.examples_of(blocks, layout, settings, False, n_threads)
-        scaling = learning.scaling_of(examples, layout.n_dense)
-        examples = learning.standardise(examples, scaling)
-        centre = learning.start_weights(layout, scaling)
+        examples, layout, scaling, centre = prepare(blocks, settings, dense.names, False, n_threads)
         ladder = [k for k in LADDER if k == 1 or k <= len(items) // 4]
         found, begin = [], centre
         for k in ladder:
@@ -540,18 +531,10 @@ def _default_models(
     best, least = None, math.inf
     for value in grid:
         models = Models({"EASE": EASE(regularization=value)}, seed, n_threads, progress, {})
-        block = _random_block(turn, models.fit(items, turn.train, "try"), settings, 0, 1, n_threads, TRYING_ROWS)
-        layout = layout_of(
-            settings,
-            models_names(models),
-            learning.n_running(block.asked.items, block.asked.histories, block.tables.known),
-        )
-        examples = learning.examples_of([block], layout, settings, False, n_threads)
-        scaling = learning.scaling_of(examples, layout.n_dense)
-        examples = learning.standardise(examples, scaling)
-        centre = learning.start_weights(layout, scaling)
-        k = min(10, max(1, len(items) // 4))
-        of_k = _with_race(examples, k)
+        dense = models.fit(items, turn.train, "try")
+        block = _random_block(turn, dense, settings, 0, 1, n_threads, TRYING_ROWS)
+        examples, _, _, centre = prepare([block], settings, dense.names, False, n_threads)
+        of_k = _with_race(examples, min(10, max(1, len(items) // 4)))
         found = learn(of_k, centre, centre, most_steps=8, n_threads=n_threads)
         if found.loss < least:
             best, least = value, found.loss
@@ -588,13 +571,6 @@ def private(clicks: Clicks, fitted: Fitted, fewest: int = 5) -> Fitted:
         settings=settings._replace(members=members), tables=tables, windows=tuple(rows),
         dense=fitted.dense._replace(scales=scales),
     )  # fmt: skip
-
-
-def models_names(models: Models) -> tuple[tuple[str, str], ...]:
-    """Return the names of the features of models that give scores."""
-    from bmcd.blend.dense import feature_names
-
-    return tuple((feature, name) for name in models.by_name for feature in feature_names(False))
 
 
 def make_rule(

@@ -128,9 +128,10 @@ def _locate(item, start, targets, target_start, cell, known, out):
 
 
 def examples_of(
-    blocks: Sequence[Block], layout: Layout, settings: Settings, has_outside: bool, n_threads: int | None
-) -> Examples:
-    """Return the moments of all blocks with the features in use, not standardised yet."""
+    blocks: Sequence[Block], layout: Layout, settings: Settings, has_outside: bool, n_threads: int | None,
+    scaling: Scaling | None = None,
+) -> Examples:  # fmt: skip
+    """Return the moments of all blocks with the features in use, standardised if their scales are given."""
     n_cells = max(len(block.tables.n_cell) for block in blocks)
     cells = np.zeros((len(blocks), n_cells, layout.n_dense), np.float32)
     parts = []
@@ -155,10 +156,11 @@ def examples_of(
     start, target_start = (
         np.concatenate(([0], np.cumsum(lengths))).astype(np.int64) for lengths in (rows_each, targets_each)
     )
-    return Examples(
+    examples = Examples(
         x, start, block_of.astype(np.int64), cells, mult, outside, targets, target_start, z, g, phi,
         user.astype(np.int64), window.astype(np.int64), has_outside,
     )  # fmt: skip
+    return examples if scaling is None else standardise(examples, scaling)
 
 
 def scaling_of(examples: Examples, n_dense: int) -> Scaling:

@@ -137,22 +137,20 @@ def n_eligible(clicks: Clicks, cut: Cut, h: int, repeats: bool) -> int:
 
 
 def moments_in(
-    clicks: Clicks, cut: Cut, h: int, budget: int, seed: int, repeats: bool, exactly: bool = True,
-    n_users: int | None = None,
-) -> Moments:  # fmt: skip
+    clicks: Clicks, cut: Cut, h: int, budget: int, seed: int, repeats: bool, n_users: int | None = None
+) -> Moments:
     """Return a random point of each user with at least ``h`` new clicks inside, and the h that followed.
 
     Where that gives fewer moments than the budget, users give up to four; where it gives more, some users are left
-    out at random. Unless ``exactly``, users with fewer than h clicks give what they have. Everything that is random
-    is a hash of the seed, the user's id and the time of the click, so that no other user has a part in it:
-    ``clicks`` may be those of some users, if ``n_users`` is the number of all that are eligible and those with
-    the smallest `user_hash` are among them.
+    out at random. Everything that is random is a hash of the seed, the user's id and the time of the click, so that
+    no other user has a part in it: ``clicks`` may be those of some users, if ``n_users`` is the number of all that
+    are eligible and those with the smallest `user_hash` are among them.
     """
     first = np.ones(len(clicks.sequence), np.bool_) if repeats else _first_clicks(clicks)
     place = np.flatnonzero(first & cut.inside)
     owner = owners(clicks.starts)[place]
     users, begin, n_new = np.unique(owner, return_index=True, return_counts=True)
-    eligible = n_new >= (h if exactly else 1)
+    eligible = n_new >= h
     users, begin, n_new = users[eligible], begin[eligible], n_new[eligible]
     keys = user_hash(clicks.users[users], seed)
     turns = int(np.clip(budget // max(len(users) if n_users is None else n_users, 1), 1, 4))
@@ -160,7 +158,7 @@ def moments_in(
         chosen = np.sort(np.argsort(keys, kind="stable")[:budget])
         users, begin, n_new, keys = users[chosen], begin[chosen], n_new[chosen], keys[chosen]
     # The points of each user, and their hashes; those with the smallest are taken.
-    n_points = np.maximum(n_new - h, 0) + 1
+    n_points = n_new - h + 1
     of = np.repeat(np.arange(len(users)), n_points)
     at = np.arange(len(of)) - np.repeat(np.cumsum(n_points) - n_points, n_points)
     points = begin[of] + at
@@ -174,12 +172,10 @@ def moments_in(
     if len(kept) > budget:
         kept = np.sort(kept[np.argsort(hashes[kept], kind="stable")[:budget]])
     user, at = users[of[kept]], points[kept]
-    g = np.minimum((begin + n_new)[of[kept]] - at, h)
-    target_start = np.concatenate(([0], np.cumsum(g))).astype(np.int64)
-    takes = np.arange(target_start[-1]) + np.repeat(at - target_start[:-1], g)
-    targets = clicks.sequence[place[takes]].astype(np.int32)
+    targets = clicks.sequence[place[at[:, None] + np.arange(h)].ravel()].astype(np.int32)
+    target_start = np.arange(len(user) + 1) * h
     if repeats:  # a second click on an item is no further item: it counts as outside
-        owner_of = np.repeat(np.arange(len(g)), g)
+        owner_of = np.repeat(np.arange(len(user)), h)
         seen_at = np.unique(owner_of * (clicks.n_items + 1) + targets, return_index=True)[1]
         again = np.ones(len(targets), np.bool_)
         again[seen_at] = False
