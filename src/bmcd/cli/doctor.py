@@ -6,7 +6,6 @@ import importlib.metadata
 import os
 import platform
 import shutil
-import sys
 import time
 import warnings
 from collections.abc import Callable
@@ -19,7 +18,7 @@ import typer
 from bmcd.cli.fit import described
 from bmcd.cli.fit_checks import free_memory
 from bmcd.cli.options import AsJson
-from bmcd.cli.output import bytes_in_words, console, file_size, print_json, say
+from bmcd.cli.output import bytes_in_words, file_size, print_json, say
 from bmcd.errors import FitWarning, StoreError
 from bmcd.utils import plain
 
@@ -56,14 +55,9 @@ def doctor(
     if as_json:
         print_json({"healthy": not n_broken, "checks": found})
     else:
-        from rich.table import Table
-        from rich.text import Text
-
-        table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
         for one in found:
-            line = Text(plain(f"{one['text']} {one['advice']}".strip()))
-            table.add_row(Text(one["state"], style=STYLES[one["state"]]), Text(one["name"]), line)
-        console().print(table)
+            line = f"{one['state']:<8}{one['name']:<10}{one['text']} {one['advice']}"
+            say(plain(line).strip(), style=STYLES[one["state"]])
         said = f"{n_broken} of {len(found)} checks failed." if n_broken else "Everything works."
         say(f"\n{said}", style="bold")
     if n_broken:
@@ -146,24 +140,13 @@ def check_tiny_fit() -> Result:
 
 
 def check_compiled() -> Result:
-    """Where compiled code is kept, and how many kernels were loaded from there."""
-    from bmcd.compiling import ADVICE, CACHE, user_folder
+    """Where compiled code is kept."""
+    from bmcd.compiling import ADVICE, CACHE
+    from bmcd.rng import uniform
 
-    modules = [module for name, module in list(sys.modules.items()) if name.startswith("bmcd.")]
-    kernels = {  # by identity: one that is imported by name is in several modules
-        id(value): value.stats
-        for module in modules
-        for value in vars(module).values()
-        if hasattr(value, "py_func") and getattr(value, "signatures", None)
-    }.values()
-    n_loaded, n_compiled = (
-        sum(sum(getattr(stats, name).values()) for stats in kernels) for name in ("cache_hits", "cache_misses")
-    )
-    text = f"{n_loaded} kernels were loaded from disk, {n_compiled} compiled just now"
     if CACHE.kind == "none":
-        return "note", f"{text}; no folder is writable, so every start compiles again.", ADVICE
-    folders = sorted({str(stats.cache_path) for stats in kernels if stats.cache_path})
-    text += f"; kept in {', '.join(folders) or CACHE.folder or user_folder()}"
+        return "note", "no folder is writable, so every start compiles again.", ADVICE
+    text = f"kept in {CACHE.folder or uniform.stats.cache_path}"
     if CACHE.kind == "temporary":
         why = "a temporary folder, since this user can write neither beside the sources nor in a cache folder"
         return "note", f"{text}: {why}.", ADVICE
@@ -196,5 +179,5 @@ CHECKS: dict[str, Callable[[], Result]] = {
     "machine": check_machine,
     "log Z": check_log_z,
     "tiny fit": check_tiny_fit,
-    "compiled": check_compiled,  # after the fit, which has loaded or compiled what there is
+    "compiled": check_compiled,
 }

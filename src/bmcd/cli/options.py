@@ -9,7 +9,7 @@ import io
 import logging
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, get_type_hints
@@ -341,6 +341,14 @@ def ids_of_file(path: Path, column: str, layout: Layout = USUAL) -> list[str]:
     return list(dict.fromkeys(found))
 
 
+def same_ids(given: Iterable[Any], known: NDArray[Any]) -> list[Any]:
+    """Return ids, each as the id of the model with the same text if there is one."""
+    from bmcd.clicks.ids import texts_of
+
+    by_text = texts_of(known)
+    return [by_text.get(str(one), one) for one in given]
+
+
 def own_ids(wanted: list[str], known: NDArray[Any], what: str, hint: str) -> list[Any]:
     """Return the ids of a model that have these texts; `UnknownIdError` lists those it lacks, with ``hint``.
 
@@ -348,10 +356,9 @@ def own_ids(wanted: list[str], known: NDArray[Any], what: str, hint: str) -> lis
     >>> own_ids(["12", "7"], np.array([7, 12]), "user", "")
     [12, 7]
     """
-    from bmcd.clicks.ids import positions, texts_of
+    from bmcd.clicks.ids import positions
 
-    by_text = texts_of(known)
-    found = [by_text.get(text, text) for text in wanted]
+    found = same_ids(wanted, known)
     positions(found, known, what, hint)  # refuses unknown ids
     return found
 

@@ -28,7 +28,6 @@ from bmcd.utils import plain
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from bmcd.clicks.log import Clicks
     from bmcd.models.persistence import Model
 
 # Users whose recommendations are in memory at a time, when they are written to a file.
@@ -75,6 +74,7 @@ def recommend(
     target = None if output is None else check_output(output, TABLES, [model, users_file, histories, items_file])
     import bmcd
     from bmcd.clicks.histories import clicks_of_histories
+    from bmcd.clicks.ids import objects
     from bmcd.models.persistence import load_model
 
     fitted = load_model(model)
@@ -101,7 +101,9 @@ def recommend(
         texts = texts if users_file is None else opt.ids_of_file(users_file, "user", layout)
         asked, is_open = wanted_users(fitted, texts), texts is None
     else:
-        own = _with_items_of(known, layout.ordered(histories).read(histories, notes=True))
+        own = layout.ordered(histories).read(histories, notes=True)
+        same = objects(opt.same_ids(own.items.tolist(), known.items))
+        own = replace(own, items=same, times=None, session_ids=None, order="rows")
         new_users = clicks_of_histories(own, known, "ignore" if ignore_unknown else "error")
         asked, is_open = own.users.tolist(), True
     n_more = max(len(asked) - show, 0) if is_open and target is None and not as_json else 0
@@ -185,15 +187,6 @@ def wanted_users(fitted: Model, texts: list[str] | None) -> list[Any]:
     if texts is None:
         return list(known.tolist())
     return opt.own_ids(texts, known, "user", "For new users, give their clicks with --histories.")
-
-
-def _with_items_of(known: Clicks, clicks: Clicks) -> Clicks:
-    """Return clicks in order, without times, in the item ids of the model where they read the same."""
-    from bmcd.clicks.ids import objects, texts_of
-
-    by_text = texts_of(known.items)
-    items = objects([by_text.get(str(own), own) for own in clicks.items.tolist()])
-    return replace(clicks, items=items, times=None, session_ids=None, order="rows")
 
 
 def recommendation_table(rows: list[dict[str, Any]]) -> Table:

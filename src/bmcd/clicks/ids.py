@@ -318,6 +318,15 @@ def id_ranks(ids: NDArray[Any]) -> NDArray[np.int64]:
     return ranks
 
 
+def is_unicode(text: str) -> bool:
+    """Return whether a text has no lone surrogate, which no file and no frame can hold."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def places_of(known: NDArray[Any]) -> dict[Any, int]:
     """Return where each id stands."""
     return {value: number for number, value in enumerate(known.tolist())}

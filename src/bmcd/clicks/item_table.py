@@ -15,7 +15,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from scipy import sparse
 
-from bmcd.clicks.ids import objects, positions
+from bmcd.clicks.ids import is_unicode, objects, positions
 from bmcd.clicks.times import BadTimeError, clocked, times_of_column
 from bmcd.errors import ClicksError, InputError, InputTypeError
 from bmcd.utils import listed, shown
@@ -379,10 +379,8 @@ def _several(value: Any) -> list[str]:
 
 
 def _checked(text: str, name: str, row: int) -> str:
-    try:
-        text.encode()
-    except UnicodeEncodeError:  # a lone surrogate, which no file can hold
-        raise ClicksError(f"{shown(text)} is not valid Unicode.", row=row, column=name) from None
+    if not is_unicode(text):
+        raise ClicksError(f"{shown(text)} is not valid Unicode.", row=row, column=name)
     return text
 
 

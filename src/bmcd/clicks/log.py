@@ -20,7 +20,6 @@ from bmcd.clicks.rows import LogColumns, Rows, complete, rows_of_frame
 from bmcd.clicks.sequences import (
     DistinctClicks,
     Sequences,
-    SessionChangeError,
     distinct_clicks,
     grouped,
     in_rows,
@@ -147,13 +146,10 @@ class Clicks:
                 sessions=sessions,
                 order=rows.order,
             )
-        except SessionChangeError as error:
-            row = error.row if rows.kept is None else int(rows.kept[error.row])
-            reason = (
-                "the same click (user, item and time) is in the log twice, with two sessions. Remove one of the "
-                "rows, or correct its session."
-            )
-            raise ClicksError(reason, row=row) from None
+        except ClicksError as error:
+            if error.row is None or rows.kept is None:
+                raise
+            raise ClicksError(error.reason, row=int(rows.kept[error.row])) from None
         if rows.titles is not None:
             titles, steps = titles_of_rows(rows.items, rows.titles)
             clicks = clicks.with_titles(titles).with_steps(*steps)

@@ -26,14 +26,6 @@ class Sequences(NamedTuple):
     sessions: Ints | None = None
 
 
-class SessionChangeError(Exception):
-    """Two rows are the same click but name different sessions; `row` is the later of them."""
-
-    def __init__(self, row: int) -> None:
-        super().__init__(row)
-        self.row = row
-
-
 def grouped(codes: NDArray[Any], n_groups: int) -> tuple[Ints, Ints]:
     """Return where each group starts, and the positions sorted by group (stable), by counting.
 
@@ -86,7 +78,11 @@ def in_time(
             order[tied], sessions[tied] = order[within], sessions[within]
             changed = np.flatnonzero(repeated[1:] & (sessions[1:] != sessions[:-1])) + 1
             if changed.size:
-                raise SessionChangeError(int(max(order[changed[0] - 1], order[changed[0]])))
+                reason = (
+                    "the same click (user, item and time) is in the log twice, with two sessions. Remove one of "
+                    "the rows, or correct its session."
+                )
+                raise ClicksError(reason, row=int(max(order[changed[0] - 1], order[changed[0]])))
     found = Sequences(starts, item.astype(np.int32, copy=False), times, sessions)
     return (select(found, ~repeated) if n_repeated else found), n_repeated
 
