@@ -302,7 +302,7 @@ def _sampled(name: str, asked: dict[str, Any], **settings: Any) -> Any:
     """Return a Tastes or BMCD as it was asked for."""
     import bmcd
 
-    settings |= {name: asked[name] for name in ("distance", "rank_scale") if name in asked}
+    settings |= {key: asked[key] for key in ("distance", "rank_scale") if key in asked}
     if name == "Tastes":
         return bmcd.Tastes(asked.get("tastes", 40), **settings)
     number = asked.get("clusters")

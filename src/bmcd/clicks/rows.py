@@ -159,8 +159,8 @@ def rows_of_text(table: TextTable, asked: LogColumns, text_ids: bool) -> Rows:
         later = error  # the rows before it may have something wrong too
     own: dict[str, Coded] = {}
     for which in (name for name in CODED if name in table.wanted):
-        texts = pa.chunked_array(found.pop(which, []), pa.string())
-        own[which] = encode_text(texts, whole=which in ("user", "item") and not text_ids)
+        is_whole = which in ("user", "item") and not text_ids
+        own[which] = encode_text(pa.chunked_array(found.pop(which, []), pa.string()), is_whole)  # frees the text
         if is_needed and which in NEEDED and (lacks := own[which].codes < 0).any():
             what = "session" if which == "session_column" else f"{table.wanted[which]} id"
             said = Message(f"the {what} is empty. ", how_to_drop(NEEDED[which]))
