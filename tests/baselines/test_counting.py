@@ -45,6 +45,14 @@ def test_pairs_of_many(events, fewest, gaps, both):
     fast.check_format(full_check=True)
 
 
+@given(st.lists(st.floats(0, 5).map(lambda x: round(x, 1)) | st.just(2.0), min_size=1, max_size=60), st.data())
+def test_nth_smallest(values, data):
+    n = data.draw(st.integers(0, len(values) - 1))
+    for kind in (np.float32, np.float64):
+        given_values = np.array(values, kind)
+        assert counting.nth_smallest(given_values.copy(), n) == np.partition(given_values, n)[n]
+
+
 @given(some_events(), st.sampled_from([None, 0.25, 24.0]))
 def test_decayed_counts(events, half_life):
     fast = counting.decayed_counts(events, half_life)

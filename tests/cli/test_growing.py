@@ -9,7 +9,7 @@ import pytest
 
 import bmcd
 
-pytestmark = pytest.mark.xdist_group("growing")  # the model is fitted once
+pytestmark = pytest.mark.xdist_group("blend")  # its kernels are compiled once
 
 BEGIN = 1_700_000_000
 HOUR = 3_600

@@ -37,7 +37,10 @@ def test_every_bug_is_there(sampler, bugs):
     assert len({mutant.name for mutant in MUTANTS}) == len(MUTANTS)
 
 
-@pytest.mark.parametrize("sampler", ["paper", "exact", "tastes"])
+@pytest.mark.parametrize(
+    "sampler",
+    ["exact", pytest.param("paper", marks=pytest.mark.deep), pytest.param("tastes", marks=pytest.mark.deep)],
+)
 def test_the_twin_notices_every_bug(sampler, tmp_path):
     """Not compiled: the twin's problems are small, and compiling each copy would take a minute."""
     chosen = [mutant for mutant in MUTANTS if mutant.sampler == sampler]

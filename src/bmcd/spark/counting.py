@@ -38,6 +38,10 @@ WHOLE_NUMBERS = ("tinyint", "smallint", "int", "bigint")
 BLANKS = r"(?U)^[\s\x1c-\x1f]+|[\s\x1c-\x1f]+$"
 
 
+# What pairs of items are counted by: gaps of one click, of several, of many, and memory of what occurred together.
+KINDS = ("one", "several", "far", "together")
+
+
 class _Lazy:
     """A module that is imported when it is first used: bmcd works without Spark."""
 
@@ -265,20 +269,19 @@ class CountsAtCuts:
 
     def __init__(self, log: SparkLog, settings: Settings, ends: Sequence[int], hours: Sequence[float]) -> None:
         self.log, self.settings, self.ends, self.hours = log, settings, list(ends), list(hours)
-        self.latest: tuple[int, dict[str, NDArray[Any]]] = (-1, {})
-        """The cut whose pairs the driver has, and these."""
 
     def at(self, cut: int) -> CutCounts:
         """Return the counts before one cut."""
         return CutCounts(self, cut)
 
-    def _exploded(self, limit: float) -> Any:
-        """Return the clicks of the last hours before each cut, with the number of the cut and the age at it."""
+    def _exploded(self, limit: float, only: int | None = None) -> Any:
+        """Return the clicks of the last hours before each cut (or one), with the number of the cut and the age."""
         latest = self.log.end - 1
         cuts = f.array(
             *[
                 f.struct(f.lit(c).alias("cut"), f.lit(end).alias("end"), f.lit(float(hours)).alias("hours"))
                 for c, (end, hours) in enumerate(zip(self.ends, self.hours, strict=True))
+                if only is None or c == only
             ]
         )
         old = (f.lit(latest) - f.col("t")) / f.lit(float(HOUR))
@@ -313,7 +316,7 @@ class CountsAtCuts:
 
     @cached_property
     def pairs(self) -> Any:
-        """Return a frame with what follows what and what occurs together: cut, row, column and three counts."""
+        """Return a frame with what follows what and what occurs together: cut, row, column and the counts."""
         rows = self._exploded(self.settings.window).join(self._newer_than_cuts(), ["cut", "number"], "left")
         newer = f.col("newer") - f.coalesce(f.col("after"), f.lit(0))
         rows = rows.select(
@@ -339,18 +342,21 @@ class CountsAtCuts:
         )  # fmt: skip
         both = f.when(near, f.array(there, back)).otherwise(f.array(there))
         rows = rows.select("cut", f.inline(both)).groupBy("cut", "row", "column")
-        kinds = ("one", "several", "far", "together")
-        counts = rows.agg(*[f.sum(kind).cast("float").alias(kind) for kind in kinds])
-        by_row = sql.Window.partitionBy("cut", "row")
-        ranks = [
-            f.row_number().over(by_row.orderBy(f.col(kind).desc(), "column")).alias(f"rank_{kind}")
-            for kind in kinds
-        ]
-        totals = [f.sum(f.col(kind).cast("double")).over(by_row).alias(f"total_{kind}") for kind in kinds]
-        kept, wanted = kept_of(self.log.n_items), f.lit(False)
-        for kind in kinds:
-            wanted |= (f.col(kind) > 0) & (f.col(f"rank_{kind}") <= kept)
-        return self.log.keep(counts.select("*", *ranks, *totals).where(wanted))
+        counts = rows.agg(*[f.sum(kind).cast("float").alias(kind) for kind in KINDS])
+        return self.log.keep(counts.repartition("cut", "row"))
+
+    @cached_property
+    def totals(self) -> dict[str, NDArray[Any]]:
+        """Return the sums of the counts of each cut and row."""
+        sums = [f.sum(f.col(kind).cast("double")).alias(kind) for kind in KINDS]
+        return arrays_of(self.pairs.groupBy("cut", "row").agg(*sums))
+
+    def largest(self, cut: int, kind: str) -> dict[str, NDArray[Any]]:
+        """Return the largest counts of each row before one cut: row, column and count."""
+        inside = self.pairs.where((f.col("cut") == cut) & (f.col(kind) > 0))
+        order = sql.Window.partitionBy("cut", "row").orderBy(f.col(kind).desc(), "column")
+        ranked = inside.select("row", "column", kind, f.row_number().over(order).alias("rank"))
+        return arrays_of(ranked.where(f.col("rank") <= kept_of(self.log.n_items)).drop("rank"))
 
     def _newer_than_cuts(self) -> Any:
         """Return how many clicks on each item came after each cut."""
@@ -360,11 +366,10 @@ class CountsAtCuts:
         cut, at = np.nonzero(counts)
         return self.log.table(cut=cut.astype(np.int32), number=numbers[at], after=counts[cut, at])
 
-    @cached_property
-    def sessions(self) -> list[Any]:
-        """Return the arrays of SessionKNN for each cut."""
-        key = ("cut", "user", "session")
-        rows = self._exploded(self.settings.window).select(*key, "user_first", "number", "t", "place")
+    def sessions(self, cut: int) -> Any:
+        """Return the arrays of SessionKNN before one cut."""
+        key = ("user", "session")
+        rows = self._exploded(self.settings.window, cut).select(*key, "user_first", "number", "t", "place")
         last = f.max("t").over(sql.Window.partitionBy(*key)).alias("last")
         rows = (
             rows.select("*", last).groupBy(*key, "user_first", "last", "number").agg(f.max("place").alias("place"))
@@ -375,21 +380,16 @@ class CountsAtCuts:
         rows = rows.where(f.col("length") >= 2)
         order = [f.col(name).desc() for name in ("last", "user_first", "user", "session")]
         candidates = SessionKNN().candidates
-        latest = f.row_number().over(sql.Window.partitionBy("cut", "number").orderBy(*order)) <= candidates
+        latest = f.row_number().over(sql.Window.partitionBy("number").orderBy(*order)) <= candidates
         rows = rows.withColumn("found", latest).withColumn("used", f.max("found").over(here))
         table = rows.where("used").select(*key, "user_first", "last", "number", "rank").toArrow()
         ids, codes = numbered(table.column("user"))
-        columns = {name: table.column(name).to_numpy() for name in table.column_names if name != "user"}
-        columns["user"] = id_ranks(ids)[codes]
-        found = []
-        for cut in range(len(self.ends)):
-            own = {name: values[columns["cut"] == cut] for name, values in columns.items()}
-            by = np.lexsort([own[name] for name in ("rank", "session", "user", "user_first", "last")])
-            own = {name: values[by] for name, values in own.items()}
-            begins = np.flatnonzero(own["rank"] == 1)
-            starts = np.concatenate((begins, [len(by)])).astype(np.int64)
-            found.append(_session_arrays(starts, own["number"].astype(np.int32), self.log.n_items))
-        return found
+        own = {name: table.column(name).to_numpy() for name in table.column_names if name != "user"}
+        own["user"] = id_ranks(ids)[codes]
+        by = np.lexsort([own[name] for name in ("rank", "session", "user", "user_first", "last")])
+        begins = np.flatnonzero(own["rank"][by] == 1)
+        starts = np.concatenate((begins, [len(by)])).astype(np.int64)
+        return _session_arrays(starts, own["number"][by].astype(np.int32), self.log.n_items)
 
     @cached_property
     def gram(self) -> list[tuple[Ints, Floats]]:
@@ -455,23 +455,19 @@ class CutCounts:
 
     def sessions(self, settings: Settings) -> Any:
         """Return the arrays of SessionKNN."""
-        return self.counts.sessions[self.cut]
+        return self.counts.sessions(self.cut)
 
     def gram(self, settings: Settings) -> tuple[Ints, Floats]:
         """Return the most clicked items, and the number of sessions that have each two of them."""
         return self.counts.gram[self.cut]
 
     def _largest(self, kind: str) -> tuple[Any, Floats]:
-        if self.counts.latest[0] != self.cut:  # those among the largest of their row
-            pairs = self.counts.pairs.where(f.col("cut") == self.cut).drop("cut")
-            self.counts.latest = (self.cut, arrays_of(pairs))
-        columns, n = self.counts.latest[1], self.n_items
-        own = (columns[kind] > 0) & (columns[f"rank_{kind}"] <= kept_of(n))
-        row, column, value = (columns[name][own] for name in ("row", "column", kind))
+        n, sums = self.n_items, self.counts.totals
+        row, column, value = self.counts.largest(self.cut, kind).values()
         found: Any = sparse.coo_array((value, (row, column)), shape=(n, n)).tocsr()
         found.sort_indices()
-        totals = np.zeros(n)
-        totals[row] = columns[f"total_{kind}"][own]
+        totals, here = np.zeros(n), sums["cut"] == self.cut
+        totals[sums["row"][here]] = sums[kind][here]
         return found, totals
 
 
