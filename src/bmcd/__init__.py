@@ -92,11 +92,11 @@ _HOME = {
     "trade_off": "bmcd.evaluation.rerank",
     "tune": "bmcd.evaluation.tune",
 }
-_ROOMS = ("baselines", "errors", "evaluation", "mallows", "plots", "spark", "testing")
+_PACKAGES = ("baselines", "errors", "evaluation", "mallows", "plots", "spark", "testing")
 
 
 def __getattr__(name: str) -> Any:
-    if name in _ROOMS:
+    if name in _PACKAGES:
         return importlib.import_module(f"bmcd.{name}")
     if name in _HOME:
         return getattr(importlib.import_module(_HOME[name]), name)
