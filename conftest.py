@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+# Groups of tests that take longest come first, those that use what others compile after these.
+LONGEST = ("blend", "spark", "live")
 # Seconds until a process that has run its tests is ended, if it does not end by itself.
 LINGERING = 120
 
@@ -21,13 +23,15 @@ def _examples_write_elsewhere(request, tmp_path_factory, monkeypatch):
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config, items):
-    """Run the tests of a file on one worker, so that its fixtures are made and its kernels compiled once.
-
-    Groups of several files, which take longest, come first.
-    """
+    """Run the tests of a file on one worker, so that its fixtures are made and its kernels compiled once."""
     if not config.pluginmanager.hasplugin("xdist"):
         return
-    items.sort(key=lambda item: item.get_closest_marker("xdist_group") is None)
+
+    def place(item):
+        mark = item.get_closest_marker("xdist_group")
+        return LONGEST.index(mark.args[0]) if mark and mark.args[0] in LONGEST else len(LONGEST)
+
+    items.sort(key=place)
     for item in items:
         if item.get_closest_marker("xdist_group") is None:
             item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))

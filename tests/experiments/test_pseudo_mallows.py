@@ -31,6 +31,8 @@ from bmcd.inference.mixture import make_data
 from bmcd.rng import STREAM_SIZE, open_stream, stream_key, uniforms
 from bmcd.testing import check_recommender
 
+pytestmark = pytest.mark.deep  # a comparison that ended; its result stays in docs/results
+
 DRAWS = 20_000
 # Shares are compared in standard errors. Of all tests below about 500 are, so that 5.5 give a false alarm in one of
 # 50,000 runs (two-sided normal; expected counts below 20 are put together).

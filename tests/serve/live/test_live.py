@@ -20,6 +20,8 @@ from bmcd.serve.served_model import hash_of
 from bmcd.serve.store import DATABASE, Reader
 from bmcd.serve.updating import MODEL, clicks_of
 
+pytestmark = pytest.mark.xdist_group("live")  # many services, one after the other
+
 PATIENCE = 120
 
 
