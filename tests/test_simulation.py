@@ -2,8 +2,7 @@ import numpy as np
 import pytest
 
 import bmcd
-from bmcd.errors import InputError
-from bmcd.simulation import paper_consensuses, simulate_sessions
+from bmcd.simulation import paper_consensuses
 
 
 def test_the_papers_study_by_default():
@@ -88,9 +87,7 @@ def test_next_items_needs_a_positive_k():
 def test_a_simulated_log_has_tail_drift_repeats_and_sessions():
     import pandas as pd
 
-    from bmcd.simulation import simulate_log
-
-    hours = list(simulate_log(4_000, 1_000, mean_clicks=12.0, days=6, seed=3))
+    hours = list(bmcd.simulate_log(4_000, 1_000, mean_clicks=12.0, days=6, seed=3))
     assert len(hours) == 6 * 24
     log = pd.DataFrame({name: np.concatenate([hour[name] for hour in hours]) for name in ("user", "item", "time")})
     # 15,000 sessions of 3.2 clicks: a relative standard error of 1.1 %; five of them.
@@ -103,77 +100,7 @@ def test_a_simulated_log_has_tail_drift_repeats_and_sessions():
     assert 0.05 < log.duplicated(["user", "item"]).mean() < 0.5
     gaps = log.sort_values(["user", "time"]).groupby("user")["time"].diff().dropna()
     assert 0.5 < (gaps < 1_800).mean() < 0.9  # sessions, and pauses between them
-    again = next(iter(simulate_log(4_000, 1_000, mean_clicks=12.0, days=6, seed=3)))
+    again = next(iter(bmcd.simulate_log(4_000, 1_000, mean_clicks=12.0, days=6, seed=3)))
     assert all((again[name] == hours[0][name]).all() for name in again)
     with pytest.raises(bmcd.errors.InputError, match="must be positive"):
-        next(iter(simulate_log(0, 10)))
-
-
-# ---- sessions in order ----
-
-
-def rows_of_sessions(simulation):
-    """The items of each session in order, as one list, and whether a click is the first of its session."""
-    clicks = simulation.clicks
-    items = clicks.items[clicks.sequence]
-    first = np.r_[True, clicks.sessions[1:] != clicks.sessions[:-1]]
-    return items, first
-
-
-@pytest.mark.chance(1e-3)
-def test_sessions_repeat_and_follow_as_often_as_asked(rotating_seed):
-    simulation = simulate_sessions(3000, 2000, follow=0.6, repeats=0.3, drift=0.0, seed=rotating_seed)
-    items, first = rows_of_sessions(simulation)
-    later = np.flatnonzero(~first)
-    back = np.array(
-        [
-            items[p] in items[max(p - 30, 0) : p][np.cumsum(first)[max(p - 30, 0) : p] == np.cumsum(first)[p]]
-            for p in later
-        ]
-    )
-    follows = np.array([items[p] in simulation.followers[items[p - 1]] for p in later])
-    n = len(later)
-    # A click by chance may go to an item of the session or to a follower too: at most a few percent do.
-    for share, wanted in ((back.mean(), 0.3), ((follows & ~back).mean(), 0.7 * 0.6)):
-        assert wanted - 0.03 - 4.5 * np.sqrt(wanted / n) < share < wanted + 0.08
-    none = simulate_sessions(500, 2000, follow=0.0, repeats=0.0, seed=rotating_seed)
-    items, first = rows_of_sessions(none)
-    assert np.mean(items[1:][~first[1:]] == items[:-1][~first[1:]]) < 0.1
-
-
-@pytest.mark.chance(1e-4)
-def test_popularity_drifts_and_new_items_come_later(rotating_seed):
-    steady = simulate_sessions(500, 100, drift=0.0, seed=rotating_seed)
-    assert np.ptp(steady.popularity, axis=0).max() == 0
-    moving = simulate_sessions(500, 100, drift=0.5, seed=rotating_seed)
-    step = np.diff(np.log(moving.popularity), axis=0)
-    step -= step.mean(axis=1, keepdims=True)
-    assert abs(step.std() - 0.5) < 4.5 * 0.5 / np.sqrt(2 * step.size)
-    new = simulate_sessions(2000, 100, new_items=0.5, seed=rotating_seed)
-    day = (new.clicks.times - np.datetime64("2026-01-01")) // np.timedelta64(1, "D")
-    # A session that begins before midnight may go on after it.
-    begun = np.minimum(day, 6)
-    impossible = new.popularity[begun, new.clicks.items[new.clicks.sequence]] == 0
-    assert not impossible.any()
-    assert (new.popularity == 0).any()
-
-
-def test_sessions_depend_on_the_seed_alone():
-    one, same, other = (simulate_sessions(50, 30, repeats=0.2, seed=seed) for seed in (3, 3, 4))
-    assert one.clicks == same.clicks
-    assert one.clicks != other.clicks
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"n_users": 0}, "at least one user"),
-        ({"mean_clicks": 1}, "mean_clicks must be 2 or more"),
-        ({"repeats": 1.2}, "repeats must lie between 0 and 1"),
-        ({"follow": -0.1}, "follow must lie between 0 and 1"),
-        ({"drift": -1}, "drift must be 0 or more"),
-    ],
-)
-def test_sessions_that_cannot_be(change, message):
-    with pytest.raises(InputError, match=message):
-        simulate_sessions(**change)
+        next(iter(bmcd.simulate_log(0, 10)))

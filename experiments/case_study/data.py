@@ -93,4 +93,9 @@ def prepare(data: DataSet) -> PreparedClicks:
         history = (*kept.history, f"kept the first {data.n_users} of {kept.n_users} users")
         kept = replace(kept.of_users(np.arange(min(data.n_users, kept.n_users))), history=history)
     # The protocol removes random clicks, so a blend must not learn what users clicked next.
-    return PreparedClicks(kept, *kept.with_matrix(kept.matrix).hold_out(data.remove, data.seed))
+    matrix = kept.matrix
+    unordered = replace(
+        kept, starts=matrix.indptr.astype(np.int64), sequence=matrix.indices.astype(np.int32), times=None,
+        session_ids=None, session_over=None, order=None, history=(), n_repeated=0, n_dropped=0,
+    )  # fmt: skip
+    return PreparedClicks(kept, *unordered.hold_out(data.remove, data.seed))

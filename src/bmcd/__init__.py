@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from bmcd.models.persistence import load
     from bmcd.models.tastes import Tastes
     from bmcd.reporting.report import report
-    from bmcd.simulation import SessionSimulation, Simulation, simulate, simulate_sessions
+    from bmcd.simulation import Simulation, simulate, simulate_log
 
 __all__ = [
     "BMCD",
@@ -35,7 +35,6 @@ __all__ = [
     "ClicksError",
     "ListRules",
     "Priors",
-    "SessionSimulation",
     "Simulation",
     "TastePriors",
     "TasteSimulation",
@@ -57,7 +56,7 @@ __all__ = [
     "report",
     "rerank",
     "simulate",
-    "simulate_sessions",
+    "simulate_log",
     "simulate_tastes",
     "spark",
     "testing",
@@ -88,17 +87,16 @@ _HOME = {
     "report": "bmcd.reporting.report",
     "rerank": "bmcd.evaluation.rerank",
     "simulate": "bmcd.simulation",
-    "SessionSimulation": "bmcd.simulation",
-    "simulate_sessions": "bmcd.simulation",
+    "simulate_log": "bmcd.simulation",
     "simulate_tastes": "bmcd.inference.tastes.simulation",
     "trade_off": "bmcd.evaluation.rerank",
     "tune": "bmcd.evaluation.tune",
 }
-_ROOMS = ("baselines", "errors", "evaluation", "mallows", "plots", "spark", "testing")
+_PACKAGES = ("baselines", "errors", "evaluation", "mallows", "plots", "spark", "testing")
 
 
 def __getattr__(name: str) -> Any:
-    if name in _ROOMS:
+    if name in _PACKAGES:
         return importlib.import_module(f"bmcd.{name}")
     if name in _HOME:
         return getattr(importlib.import_module(_HOME[name]), name)

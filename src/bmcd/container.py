@@ -96,15 +96,11 @@ def read(path: str | Path, kind: str) -> Stored:
         with path.open("rb") as file:
             # The whole file at once: mapped memory would crash if another process made the file shorter.
             start = file.read(min(about.st_size, _LENGTH.size + MAX_HEADER))
-            _check_start(start, about.st_size, path)
+            first, last = _check_start(start, about.st_size, path)
             file.seek(0)
             content = file.read()
     except OSError as error:
         raise StoreError(f"{path}: cannot be read: {error.strerror or error}.") from error
-    try:
-        _, (first, last) = _beginning(content)
-    except ValueError as error:  # another process has changed the file meanwhile
-        _refuse(path, str(error))
     sha = hashlib.sha256(content[:first] + _NO_CHECKSUM.encode())
     sha.update(memoryview(content)[last:])
     if sha.hexdigest().encode() != content[first:last]:
@@ -138,14 +134,14 @@ def _beginning(content: bytes) -> tuple[int, tuple[int, int]]:
     return int(found[1]), found.span(2)
 
 
-def _check_start(start: bytes, size: int, path: Path) -> None:
-    """Raise `StoreError` if the start of the file is not one of this format."""
+def _check_start(start: bytes, size: int, path: Path) -> tuple[int, int]:
+    """Return where the checksum stands; raise `StoreError` if the start of the file is not one of this format."""
     if start.startswith(_FORMAT_1):
         _refuse(path, "was written by bmcd 0.2 or earlier, and this version does not read such files: fit again")
     if size <= _LENGTH.size:
         _refuse(path, f"is cut short or was not written by bmcd: it has only {size} bytes")
     try:
-        version, _ = _beginning(start)
+        version, checksum = _beginning(start)
     except ValueError:
         _refuse(path, "was not written by bmcd, is cut short, or was changed by a transfer as text")
     if version != FORMAT:
@@ -154,6 +150,7 @@ def _check_start(start: bytes, size: int, path: Path) -> None:
         _refuse(
             path, f"is damaged: a header of {length:,} bytes does not fit (file: {size:,}, limit: {MAX_HEADER:,})"
         )
+    return checksum
 
 
 def _header(content: bytes, kind: str) -> dict[str, Any]:

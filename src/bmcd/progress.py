@@ -12,7 +12,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 from bmcd.markup import tag
 
@@ -26,8 +26,8 @@ BAR_SECONDS = 0.1
 Surface = Literal["bar", "notebook", "log", "none"]
 
 
-class Display(Protocol):
-    """Where progress is shown."""
+class Display:
+    """Where progress is shown: here, nowhere."""
 
     def show(self, what: str, n_done: float, total: float, text: str) -> None:
         """Show that ``n_done`` of ``total`` is done, with the name of the work and a text."""
@@ -53,15 +53,21 @@ def open_display(progress: bool | None, *, transient: bool = False) -> Iterator[
     """Open a display of progress; a ``transient`` one is removed when the work is done."""
     where = surface(progress)
     if where == "bar":
-        with _open_bar(progress, transient) as bar:
-            yield bar
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TextColumn
+
+        columns = (TextColumn("{task.description}"), BarColumn(bar_width=8), TextColumn("{task.fields[text]}"))
+        console = Console(stderr=True, force_terminal=progress or None)
+        # Refreshed by hand: another thread would take time from the chains.
+        with Progress(*columns, console=console, auto_refresh=False, transient=transient) as bar:
+            yield _Bar(bar)
     elif where == "notebook":
         line = _NotebookLine()
         yield line
         if transient:
             line.clear()
     else:
-        yield _LogLine() if where == "log" else _Silence()
+        yield _LogLine() if where == "log" else Display()
 
 
 @contextmanager
@@ -103,19 +109,7 @@ def clock(seconds: float) -> str:
     return f"{total // 3600}:{total // 60 % 60:02}:{total % 60:02}"
 
 
-@contextmanager
-def _open_bar(progress: bool | None, transient: bool) -> Iterator[Display]:
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(bar_width=8), TextColumn("{task.fields[text]}"))
-    console = Console(stderr=True, force_terminal=progress or None)
-    # Refreshed by hand: another thread would take time from the chains.
-    with Progress(*columns, console=console, auto_refresh=False, transient=transient) as bar:
-        yield _Bar(bar)
-
-
-class _Bar:
+class _Bar(Display):
     def __init__(self, bar: Any) -> None:
         self.bar, self.task = bar, bar.add_task("starting", total=None, text="")
 
@@ -124,7 +118,7 @@ class _Bar:
         self.bar.refresh()
 
 
-class _NotebookLine:
+class _NotebookLine(Display):
     """One line of output that changes. It is HTML, and plain text where that cannot be shown."""
 
     def __init__(self) -> None:
@@ -153,7 +147,7 @@ class _NotebookLine:
         return self.html
 
 
-class _LogLine:
+class _LogLine(Display):
     def __init__(self) -> None:
         self.last_shown = time.monotonic()
 
@@ -161,8 +155,3 @@ class _LogLine:
         if time.monotonic() - self.last_shown >= LOG_SECONDS:
             self.last_shown = time.monotonic()
             LOG.info("%s: %s", what, text)
-
-
-class _Silence:
-    def show(self, what: str, n_done: float, total: float, text: str) -> None:
-        pass

@@ -145,14 +145,3 @@ def uniform_below(stream, n):
 def integer_below(u, n):
     """Return an integer in 0, ..., n - 1 from a uniform number (n far below 2^53: rounding does not show)."""
     return min(int(u * n), n - 1)
-
-
-@numba.njit(cache=True)
-def uniforms(key, chain, sweep, user, purpose, size):
-    """Return the first ``size`` numbers of a stream as an array."""
-    stream = np.empty(STREAM_SIZE, np.uint64)
-    open_stream(stream, key, chain, sweep, user, purpose)
-    out = np.empty(size)
-    for i in range(size):
-        out[i] = uniform(stream)
-    return out

@@ -1,4 +1,4 @@
-"""Simulate clicks: the paper's study, sessions in order with a known truth, and large logs with times."""
+"""Simulate clicks: the paper's study, and logs of any size with times."""
 
 from __future__ import annotations
 
@@ -13,9 +13,6 @@ from bmcd.errors import InputError
 from bmcd.mallows.distances import alpha_by_cluster, check_ranks
 from bmcd.mallows.latent.exact import log_likelihood, top_probabilities
 from bmcd.mallows.sampling import sample
-
-# The items that may follow an item in a simulated session.
-N_FOLLOWERS = 20
 
 # The third consensus of the paper's simulation. The paper prints 49 numbers: 17 is missing. It is appended here,
 # which leaves the printed ones as they are.
@@ -246,119 +243,3 @@ def simulate_log(
 def _seeds(seed: int, size: int) -> list[int]:
     """Return unrelated seeds for the parts of a simulation; the first ones do not depend on how many there are."""
     return [int(child.generate_state(1, np.uint64)[0]) for child in np.random.SeedSequence(seed).spawn(size)]
-
-
-@dataclass(frozen=True, eq=False)
-class SessionSimulation:
-    """Simulated sessions in order of time, together with the truth they were made from.
-
-    >>> simulation = simulate_sessions(n_users=100, n_items=50, seed=1)
-    >>> simulation.clicks.has_clock, simulation.followers.shape, simulation.popularity.shape
-    (True, (50, 20), (7, 50))
-    """
-
-    clicks: Clicks
-    """The clicks, with times and sessions; repeated clicks are kept."""
-    followers: NDArray[np.int32]
-    """The items that may follow each item, items x 20."""
-    popularity: NDArray[np.float64]
-    """The probability of each item where nothing is followed or repeated, days x items."""
-    follow: float
-    """The probability that a click goes to a follower of the click before it."""
-    repeats: float
-    """The probability that a click repeats an earlier click of the session."""
-
-
-def simulate_sessions(
-    n_users: int = 3000,
-    n_items: int = 200,
-    *,
-    n_days: int = 7,
-    mean_clicks: float = 6.0,
-    follow: float = 0.5,
-    repeats: float = 0.0,
-    drift: float = 0.3,
-    new_items: float = 0.0,
-    seed: int = 0,
-) -> SessionSimulation:
-    """Simulate clicks with an order: a Markov chain within sessions, popularity that drifts, and repeated clicks.
-
-    Every user has one to three sessions at random times. The second and later clicks of a session repeat one of its
-    clicks with probability ``repeats``, the latest the most often; else they go to one of 20 followers of the click
-    before with probability ``follow``; all others are drawn from the popularity of the day, which is Zipf's with
-    logarithms that walk at random from day to day.
-
-    Parameters
-    ----------
-    n_users, n_items, n_days
-        How many.
-    mean_clicks
-        Mean length of a session; lengths are 2 and more, geometric.
-    follow, repeats
-        See above. 0 for neither.
-    drift
-        The standard deviation by which the logarithm of an item's popularity changes from one day to the next; 0
-        for steady popularity.
-    new_items
-        The share of the items that nobody can click before a random day.
-    seed
-        The same seed gives the same data.
-
-    Examples
-    --------
-    >>> clicks = simulate_sessions(n_users=500, repeats=0.4, seed=1).clicks
-    >>> clicks.order, clicks.n_repeated > 0
-    ('time', True)
-    """
-    if min(n_users, n_items, n_days) < 1:
-        raise InputError(f"there must be at least one user, item and day, not {n_users}, {n_items} and {n_days}.")
-    if not mean_clicks >= 2 or not np.isfinite(mean_clicks):
-        raise InputError(f"mean_clicks must be 2 or more, but it is {mean_clicks}.")
-    for name, share in (("follow", follow), ("repeats", repeats), ("new_items", new_items)):
-        if not 0 <= share <= 1:
-            raise InputError(f"{name} must lie between 0 and 1, but it is {share}.")
-    if not drift >= 0 or not np.isfinite(drift):
-        raise InputError(f"drift must be 0 or more, but it is {drift}.")
-    truth_rng, rng = (np.random.default_rng(each) for each in _seeds(seed, 2))
-    first_day = np.where(truth_rng.random(n_items) < new_items, truth_rng.integers(n_days, size=n_items), 0)
-    first_day[truth_rng.integers(n_items)] = 0
-    steps = truth_rng.normal(scale=drift, size=(n_days, n_items)) if drift else np.zeros((n_days, n_items))
-    logs = -np.log1p(truth_rng.permutation(n_items)) + np.cumsum(steps, axis=0)
-    popularity = np.where(first_day <= np.arange(n_days)[:, None], np.exp(logs - logs.max()), 0.0)
-    popularity /= popularity.sum(axis=1, keepdims=True)
-    by_popularity = np.cumsum(popularity.mean(axis=0))
-    followers = np.searchsorted(by_popularity, truth_rng.random((n_items, N_FOLLOWERS)) * by_popularity[-1])
-    followers = np.minimum(followers, n_items - 1).astype(np.int32)
-
-    user = np.repeat(np.arange(n_users), rng.integers(1, 4, n_users))
-    n = len(user)
-    start = rng.random(n) * n_days
-    day = start.astype(np.int64)
-    length = 1 + rng.geometric(1.0 / (mean_clicks - 1.0), n)
-    items = np.full((n, int(length.max())), -1, np.int32)
-    for place in range(items.shape[1]):
-        rows = np.flatnonzero(length > place)
-        chosen = np.empty(len(rows), np.int32)
-        for of_day in range(n_days):
-            own = np.flatnonzero(day[rows] == of_day)
-            upto = np.cumsum(popularity[of_day])
-            chosen[own] = np.minimum(np.searchsorted(upto, rng.random(len(own)) * upto[-1]), n_items - 1)
-        if place:
-            kind, back = rng.random(len(rows)), rng.geometric(0.5, len(rows))
-            rank = np.minimum(rng.geometric(0.2, len(rows)) - 1, N_FOLLOWERS - 1)
-            following = followers[items[rows, place - 1], rank]
-            follows = (kind >= repeats) & (kind < repeats + (1.0 - repeats) * follow)
-            follows &= first_day[following] <= day[rows]
-            chosen[follows] = following[follows]
-            again = kind < repeats
-            chosen[again] = items[rows, np.maximum(place - back, 0)][again]
-        items[rows, place] = chosen
-    clicked = items >= 0
-    session = np.repeat(np.arange(n), length)
-    minute = np.concatenate([np.arange(each) for each in length])
-    begin = np.datetime64("2026-01-01", "us") + (start * 86_400e6).astype("timedelta64[us]")
-    times = begin[session] + minute * np.timedelta64(60_000_000, "us")
-    codes = items[clicked].astype(np.int64)
-    there, codes = np.unique(codes, return_inverse=True)
-    clicks = Clicks.from_codes(user[session], codes, np.arange(n_users), there, times=times, order="time")
-    return SessionSimulation(clicks, followers, popularity, float(follow), float(repeats))

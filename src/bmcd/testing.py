@@ -7,18 +7,16 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from bmcd.clicks.log import Clicks
 from bmcd.errors import ContractError, FitWarning, ShortListWarning
 
 __all__ = ["ContractError", "check_recommender", "example_clicks"]
-
-Rows = Mapping[str, list[Any]]
-"""A frame as lists by the name of the column."""
 
 
 def example_clicks(seed: int = 0, n_users: int = 60, n_items: int = 12, *, ordered: bool = False) -> Clicks:
@@ -101,24 +99,32 @@ def _check(make: Callable[[], Any], options: dict[str, Any], clicks: Clicks, k: 
     _need(model.fit(clicks, **options) is model, "fit must return the model itself")
     same = clicks.fingerprint() == before and (clicks.matrix.toarray() == matrix).all()
     _need(same, "fit must not change the clicks")
-    together = _rows(model.recommend(k))
+    together = _table(model.recommend(k))
     _check_lists(together, clicks, k)
-    _check_equal(_rows(model.recommend(k)), together, "asking twice must give the same")
+    _check_equal(_table(model.recommend(k)), together, "asking twice must give the same")
     _check_users(model, together, clicks, k)
-    _check_items(model, clicks, k)
+    half = clicks.items.tolist()[::2]
+    some = _table(model.recommend(k, items=half))
+    _check_lists(some, clicks, k, items=half)
+    _check_equal(_table(model.recommend(k, items=half[::-1])), some, "the order of items= must not matter")
     if histories:
         _check_histories(model, clicks, k)
     _check_refit(make, model, clicks, options, k)
-    for bad in ({"k": 0}, {"users": ["nobody like this"]}, {"items": ["nothing like this"]}):
+    bad = ({"k": 0}, {"users": ["nobody like this"]}, {"items": ["nothing like this"]})
+    _check_refused(model.recommend, {"k": k}, bad)
+
+
+def _check_refused(call: Callable[..., Any], usual: dict[str, Any], wrong: Iterable[dict[str, Any]]) -> None:
+    for bad in wrong:
         try:
-            model.recommend(**{"k": k, **bad})
+            call(**(usual | bad))
         except (ValueError, KeyError):
             continue
-        raise ContractError(f"recommend({bad}) must be an error")
+        raise ContractError(f"{call.__name__}({bad}) must be an error")
 
 
 def _check_lists(
-    rows: Rows,
+    table: pd.DataFrame,
     clicks: Clicks,
     k: int,
     *,
@@ -127,129 +133,104 @@ def _check_lists(
     histories: Mapping[Any, list[Any]] | None = None,
 ) -> None:
     """Check the lists of some users (by default all) or of histories, from some items (by default all)."""
-    value = _value_column(rows)
+    values = [name for name in ("probability", "score") if name in table]
+    _need(len(values) == 1, f"there must be a column probability or score: {list(table)}")
+    value = values[0]
     columns = ["user", "item", *(["title"] if clicks.titles is not None else []), "rank", value]
-    _need(list(rows)[: len(columns)] == columns, f"the columns must begin with {columns}, not {list(rows)}")
+    _need(list(table)[: len(columns)] == columns, f"the columns must begin with {columns}, not {list(table)}")
     users = list(histories) if histories is not None else clicks.users.tolist() if users is None else users
     if histories is None:
         clicked_by = [clicks.items[clicks.matrix[[row]].indices].tolist() for row in clicks.rows_of(users)]
     else:
         clicked_by = list(histories.values())
     allowed = set(clicks.items.tolist() if items is None else items)
-    in_order = []
     for user, clicked in zip(users, map(set, clicked_by), strict=True):
-        places = [place for place, other in enumerate(rows["user"]) if other == user]
-        shown, ranks = ([rows[name][place] for place in places] for name in ("item", "rank"))
-        values = np.array([rows[value][place] for place in places], float)
+        own = _of_users(table, [user])
+        shown, ranks, found = own["item"].tolist(), own["rank"].tolist(), own[value].to_numpy(float)
         _need(clicked.isdisjoint(shown), f"user {user!r} gets items that were clicked: {clicked & set(shown)}")
         _need(allowed.issuperset(shown), f"user {user!r} gets items not asked for: {set(shown) - allowed}")
         _need(len(set(shown)) == len(shown), f"user {user!r} gets an item twice: {shown}")
         n_expected = min(k, len(allowed - clicked))
         _need(len(shown) == n_expected, f"user {user!r} gets {len(shown)} items, not {n_expected}")
         _need(ranks == list(range(1, len(ranks) + 1)), f"user {user!r} has the ranks {ranks}")
-        _need(np.isfinite(values).all(), f"user {user!r} has a {value} that is not finite: {values}")
-        _need((np.diff(values) <= 1e-6).all(), f"user {user!r} does not get the best first: {values}")
+        _need(np.isfinite(found).all(), f"user {user!r} has a {value} that is not finite: {found}")
+        _need((np.diff(found) <= 1e-6).all(), f"user {user!r} does not get the best first: {found}")
         if value == "probability":
-            inside = ((values >= 0) & (values <= 1)).all() and values.sum() <= k + 1e-9
-            _need(inside, f"user {user!r} has the probabilities {values}")
-        in_order += [user] * len(places)
-    _need(rows["user"] == in_order, "users must come together, and in the order asked for")
+            inside = ((found >= 0) & (found <= 1)).all() and found.sum() <= k + 1e-9
+            _need(inside, f"user {user!r} has the probabilities {found}")
+    _need(_of_users(table, users).equals(table), "users must come together, and in the order asked for")
 
 
-def _check_users(model: Any, together: Rows, clicks: Clicks, k: int) -> None:
+def _check_users(model: Any, together: pd.DataFrame, clicks: Clicks, k: int) -> None:
     users = clicks.users.tolist()
     mixed = list(dict.fromkeys(users[::-3] + users[1:4]))
-    _check_lists(_rows(model.recommend(k, users=mixed)), clicks, k, users=mixed)
+    _check_lists(_table(model.recommend(k, users=mixed)), clicks, k, users=mixed)
     for chosen in (mixed, users[:1], users[1:2]):
-        places = [place for user in chosen for place, other in enumerate(together["user"]) if other == user]
-        expected = {name: [values[place] for place in places] for name, values in together.items()}
         message = "users asked for alone must get what they get together"
-        _check_equal(_rows(model.recommend(k, users=chosen)), expected, message)
-
-
-def _check_items(model: Any, clicks: Clicks, k: int) -> None:
-    half = clicks.items.tolist()[::2]
-    rows = _rows(model.recommend(k, items=half))
-    _check_lists(rows, clicks, k, items=half)
-    _check_equal(_rows(model.recommend(k, items=half[::-1])), rows, "the order of items= must not matter")
+        _check_equal(_table(model.recommend(k, users=chosen)), _of_users(together, chosen), message)
 
 
 def _check_histories(model: Any, clicks: Clicks, k: int) -> None:
-    import pandas as pd
-
     _need(callable(getattr(model, "recommend_for", None)), "there must be a method recommend_for")
     items, unknown = clicks.items.tolist(), "nothing like this"
     histories = {"b": items[:3], "d": [items[-1], items[0], items[-1]], "c": [], "a": items[-2:-1]}
-    together = _rows(model.recommend_for(histories, k=k))
+    together = _table(model.recommend_for(histories, k=k))
     _check_lists(together, clicks, k, histories=histories)
     half = items[::2]
-    _check_lists(_rows(model.recommend_for(histories, k=k, items=half)), clicks, k, histories=histories, items=half)
+    some = _table(model.recommend_for(histories, k=k, items=half))
+    _check_lists(some, clicks, k, histories=histories, items=half)
     for user in histories:
-        alone = _rows(model.recommend_for({user: histories[user]}, k=k))
-        places = [place for place, other in enumerate(together["user"]) if other == user]
-        expected = {name: [values[place] for place in places] for name, values in together.items()}
-        _check_equal(alone, expected, f"history {user!r} alone must give what it gives among others")
+        alone = _table(model.recommend_for({user: histories[user]}, k=k))
+        message = f"history {user!r} alone must give what it gives among others"
+        _check_equal(alone, _of_users(together, [user]), message)
     clicked = {user: history for user, history in histories.items() if history}
     timed = [(user, item, time) for user, history in clicked.items() for time, item in enumerate(history)]
     frame = pd.DataFrame(timed[::-1], columns=["user", "item", "time"])
-    listed = _rows(model.recommend_for(clicked, k=k))
-    rows = _rows(model.recommend_for(frame, k=k))
+    listed, framed = (_table(model.recommend_for(given, k=k)) for given in (clicked, frame))
     for user in clicked:
-        own, wanted = ([one["item"] for one in _records(some) if one["user"] == user] for some in (rows, listed))
+        own, wanted = (_of_users(table, [user])["item"].tolist() for table in (framed, listed))
         _need(own == wanted, f"user {user!r} must get the same from a list and from a frame with times")
     strange = {user: [unknown, *history] for user, history in histories.items()}
     try:
-        rows = _rows(model.recommend_for(strange, k=k, unknown="ignore"))
+        ignored = _table(model.recommend_for(strange, k=k, unknown="ignore"))
     except (ValueError, KeyError) as error:
         raise ContractError(f"unknown='ignore' must leave unknown items out, not raise {error!r}") from error
-    _check_equal(rows, together, "unknown='ignore' must leave unknown items out")
-    for bad in ({"histories": strange}, {"k": 0}, {"items": [unknown]}):
-        try:
-            model.recommend_for(**{"histories": histories, "k": k, **bad})
-        except (ValueError, KeyError):
-            continue
-        raise ContractError(f"recommend_for({bad}) must be an error")
-
-
-def _records(rows: Rows) -> list[dict[str, Any]]:
-    return [dict(zip(rows, values, strict=True)) for values in zip(*rows.values(), strict=True)]
+    _check_equal(ignored, together, "unknown='ignore' must leave unknown items out")
+    bad = ({"histories": strange}, {"k": 0}, {"items": [unknown]})
+    _check_refused(model.recommend_for, {"histories": histories, "k": k}, bad)
 
 
 def _check_refit(make: Callable[[], Any], model: Any, clicks: Clicks, options: dict[str, Any], k: int) -> None:
     sizes = {"n_users": clicks.n_users + 5, "n_items": max(clicks.n_items - 2, 8)}
     other = example_clicks(seed=1, **sizes, ordered=clicks.order is not None)
-    again, new = (_rows(each.fit(other, **options).recommend(k)) for each in (model, make()))
+    again, new = (_table(each.fit(other, **options).recommend(k)) for each in (model, make()))
     _check_lists(again, other, k)
     _check_equal(again, new, "a model fitted again must be like a new one")
     titled = other.with_titles({item: f"Title of {item}" for item in other.items.tolist()})
-    rows = _rows(model.fit(titled, **options).recommend(k))
-    _check_lists(rows, titled, k)
-    _need(rows["title"] == [f"Title of {item}" for item in rows["item"]], "titles must be those of the items")
+    table = _table(model.fit(titled, **options).recommend(k))
+    _check_lists(table, titled, k)
+    expected = [f"Title of {item}" for item in table["item"]]
+    _need(table["title"].tolist() == expected, "titles must be those of the items")
 
 
-def _rows(frame: Any) -> Rows:
+def _table(frame: Any) -> pd.DataFrame:
     import narwhals as nw
 
-    columns: Rows = nw.from_native(frame).to_dict(as_series=False)
-    return columns
+    table: pd.DataFrame = nw.from_native(frame).to_pandas()
+    return table.reset_index(drop=True)
 
 
-def _value_column(rows: Rows) -> str:
-    names = [name for name in ("probability", "score") if name in rows]
-    _need(len(names) == 1, f"there must be a column probability or score: {list(rows)}")
-    return names[0]
+def _of_users(table: pd.DataFrame, users: list[Any]) -> pd.DataFrame:
+    """Return the rows of some users, in their order."""
+    places = table.groupby("user", sort=False).indices
+    return table.iloc[[place for user in users for place in places.get(user, ())]].reset_index(drop=True)
 
 
-def _check_equal(rows: Rows, expected: Rows, message: str) -> None:
-    _need(list(rows) == list(expected), f"{message}: the columns differ, {list(rows)} and {list(expected)}")
-    for name, values in rows.items():
-        same = len(values) == len(expected[name]) and all(map(_is_close, values, expected[name]))
-        _need(same, f"{message}: {name} differs")
-
-
-def _is_close(a: Any, b: Any) -> bool:
-    """Return whether two values are equal, two numbers up to rounding; NaN equals NaN."""
-    return bool(a == b or (isinstance(a, float) and (abs(a - b) <= 1e-9 * max(1.0, abs(a)) or (a != a and b != b))))
+def _check_equal(table: pd.DataFrame, expected: pd.DataFrame, message: str) -> None:
+    try:
+        pd.testing.assert_frame_equal(table, expected, check_dtype=False, rtol=1e-9, atol=1e-9)
+    except AssertionError as error:
+        raise ContractError(f"{message}: {str(error).splitlines()[0]}") from None
 
 
 def _need(kept: Any, message: str) -> None:

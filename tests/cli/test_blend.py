@@ -197,4 +197,3 @@ def test_costs_grow_as_measured():
     assert two.memory > 3 * (one.memory - costs.FIXED)
     some = costs.cost_of_tastes(10_000, 1_000, 200, 40, 200, 10, 16, 2)
     assert some.cpu_seconds == pytest.approx(12e-9 * 10_000 * 40 * 200 * 16)
-    costs.check_cost(costs.Cost(1e9, 1e6), "this", 2, None, True, "")

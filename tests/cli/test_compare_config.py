@@ -67,22 +67,6 @@ def test_a_config_may_name_a_file_beside_it(tmp_path):
         run_config(tmp_path / "elsewhere" / "out" / "config.json")
 
 
-def test_a_config_of_version_0_1_is_held_to_the_sizes_it_recorded(tmp_path):
-    """It has a sha256 of another kind instead of the fingerprint."""
-    (tmp_path / "study.toml").write_text(CONFIG)
-    first = run_config(tmp_path / "study.toml", tmp_path / "out")
-    path = tmp_path / "out" / "config.json"
-    config = json.loads(path.read_text())
-    del config["train"]["fingerprint"]
-    config["train"]["sha256"] = "e0d638fc9020"
-    path.write_text(json.dumps(config))
-    pd.testing.assert_frame_equal(without_seconds(run_config(path).table), without_seconds(first.table))
-    config["train"]["n_clicks"] += 1
-    path.write_text(json.dumps(config))
-    with pytest.raises(ConfigError, match="n_clicks differs"):
-        run_config(path)
-
-
 @pytest.mark.parametrize(
     ("text", "message"),
     [

@@ -90,7 +90,7 @@ def test_doctor_says_what_is_broken(run, monkeypatch, tmp_path):
     assert "pip install no-such-package" in found.out
     assert "RuntimeError: a wall" in found.out
     assert "was not written by bmcd" in " ".join(found.out.split())  # a long path breaks the line
-    assert "5 of 10 checks failed" in found.out
+    assert "5 of 6 checks failed" in found.out
 
 
 def test_doctor_notices_wrong_numbers(monkeypatch):
@@ -131,22 +131,6 @@ def test_demo(run, tmp_path):
 def test_demo_where_nothing_can_be_written(refused, tmp_path):
     (tmp_path / "file").write_text("in the way")
     assert "cannot be made" in refused("demo", "--quick", "--folder", tmp_path / "file" / "demo")
-
-
-def test_simulate_sessions_in_order(run, tmp_path):
-    clicks = tmp_path / "clicks.parquet"
-    sizes = ("--model", "sessions", "--users", 60, "--items", 20, "--days", 3, "--repeats", 0.4, "--drift", 0.1)
-    found = run("simulate", "-o", clicks, *sizes, "--seed", 5)
-    assert found.code == 0, found.err
-    want = bmcd.simulate_sessions(60, 20, n_days=3, repeats=0.4, drift=0.1, seed=5).clicks
-    read = bmcd.read_clicks(clicks)
-    assert read.has_clock
-    assert read.n_repeated == want.n_repeated > 0
-    assert read.n_clicks == want.n_clicks
-    assert run("simulate", "-o", clicks, *sizes, "--json").json()["repeats"] == 0.4
-    assert "--alpha" in run("simulate", "-o", clicks, *sizes, "--alpha", 3).err
-    assert "--model bmcd does not take --drift" in run("simulate", "-o", clicks, "--drift", 1).err
-    assert "repeats" in run("simulate", "-o", clicks, "--model", "sessions", "--repeats", 2).err
 
 
 @pytest.mark.deep

@@ -187,8 +187,7 @@ EMPTY = "the user id is empty (rows count from 0)."
         (FRAME.assign(user=[[1]] * 5), "column user: the ids cannot be told apart (unhashable", None, "user"),
         (
             FRAME.rename(columns={"user": "who"}),
-            "there is no column 'user'; the columns are 'who', 'item'. Say which ones to read: "
-            "bmcd.Clicks.from_frame(frame, user='...', item='item').",
+            "there is no column 'user'; the columns are 'who', 'item'. Say which one it is: user='who'.",
             None,
             "user",
         ),

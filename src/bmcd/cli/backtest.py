@@ -8,7 +8,7 @@ import typer
 
 from bmcd.cli import options as opt
 from bmcd.cli.options import option
-from bmcd.cli.output import TABLES, check_output, print_json, say, write_frame
+from bmcd.cli.output import TABLES, check_output, say, write_frame
 from bmcd.utils import plain
 
 
@@ -36,8 +36,7 @@ def backtest(
     text_ids: opt.TextIds = False,
     most_clicked: opt.MostClicked = None,
     at_least: opt.AtLeast = None,
-    as_json: opt.AsJson = False,
-) -> None:
+) -> dict[str, Any]:
     """Fit models at several past times, and compare predictions with the clicks that followed.
 
     Without times, models are fitted to earlier users and evaluated on later ones. docs/evaluation.md explains the
@@ -51,12 +50,10 @@ def backtest(
     found = bmcd.backtest(models, data, cuts, window, k, horizon, at, seed, repeats=repeats, n_threads=threads)
     if target is not None:
         write_frame(found.to_frame(), target)
-    if as_json:
-        print_json({"clicks": clicks, "file": output, **found.to_dict()})
-        return
     say(found)
     if target is not None:
         say(f"{len(found.rows)} rows: {output}")
+    return {"clicks": clicks, "file": output, **found.to_dict()}
 
 
 def _models(names: list[str], repeats: bool) -> dict[str, Any]:

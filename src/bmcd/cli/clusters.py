@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bmcd.cli.options import AsJson, ModelFile, Output, RawCells, option
-from bmcd.cli.output import TABLES, check_output, console, open_table, print_json, say, write_frame
+from bmcd.cli.options import ModelFile, Output, RawCells, option
+from bmcd.cli.output import TABLES, check_output, console, open_table, say, write_frame
 from bmcd.progress import counting
 from bmcd.utils import plain
 
@@ -34,8 +34,7 @@ def clusters(
         list[str] | None, option("Name a cluster, such as 1=skirts, and store it in the model; may be repeated.")
     ] = None,
     raw: RawCells = False,
-    as_json: AsJson = False,
-) -> None:
+) -> dict[str, Any]:
     """Show the clusters, the largest first: the number of users, the best items, and the most distinctive ones.
 
     A name in parentheses is a suggestion; --name stores another in the model.
@@ -49,23 +48,21 @@ def clusters(
     if names:
         fitted.name_clusters(names).save(model)
     found = fitted.clusters_
+    facts: dict[str, Any] = {"model": model, "n_clusters": len(found), "file": output}
     if target is not None:
         write_frame(found.to_frame(), target, raw=raw)
+        say(f"{len(found)} clusters: {output}")
+    else:
+        facts["clusters"] = [asdict(c) for c in found]
     if of_users is not None:
         n_users = write_memberships(fitted, of_users, raw=raw)
-    if as_json:
-        parts: dict[str, Any] = {} if target is not None else {"clusters": [asdict(c) for c in found]}
-        parts |= {} if of_users is None else {"users_file": users, "n_users": n_users}
-        print_json({"model": model, "n_clusters": len(found), "file": output, **parts})
-        return
-    if target is not None:
-        say(f"{len(found)} clusters: {output}")
-    if of_users is not None:
         say(f"{n_users:,} users and their clusters: {users}")
+        facts |= {"users_file": users, "n_users": n_users}
     if target is None and of_users is None:
         console().print(cluster_table(found, top))
         say("alpha: how closely users follow the consensus (0: not at all)")
         say("agree: agreement of the chains on the consensus (0%: no more than by chance)")
+    return facts
 
 
 def write_memberships(fitted: Model, path: Path, *, raw: bool = False) -> int:

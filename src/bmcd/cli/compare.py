@@ -36,8 +36,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bmcd.cli.options import AsJson, Threads, model_classes, narrowed, option
-from bmcd.cli.output import console, print_json, say
+from bmcd.cli.options import Threads, model_classes, narrowed, option
+from bmcd.cli.output import console, say
 from bmcd.errors import ConfigError, OutputError
 from bmcd.files import open_replacement, write_csv, write_file, write_json
 
@@ -67,8 +67,7 @@ def compare(
     config: Annotated[Path, typer.Argument(help="A .toml or .json file: data, models, k and seed.")],
     output: Annotated[Path | None, option("A folder for tables, plot and config.json.", "--output", "-o")] = None,
     threads: Threads = None,
-    as_json: AsJson = False,
-) -> None:
+) -> dict[str, Any]:
     """Fit, tune and compare models on the same data: one table with intervals and paired differences.
 
     docs/baselines.md explains the config file. The config.json that is written can be run again.
@@ -76,12 +75,10 @@ def compare(
     if output is not None and output.exists() and not output.is_dir():
         raise OutputError(f"{output}: is a file. Give the name of a folder.")
     comparison = run_config(config, output, n_threads=threads)
-    if as_json:
-        print_json({"config": config, "folder": output, **comparison.to_dict()})
-        return
     console().print(comparison)
     if output is not None:
         say(f"Tables, plot and config.json: {output}")
+    return {"config": config, "folder": output, **comparison.to_dict()}
 
 
 def run_config(
@@ -206,16 +203,11 @@ def _options(entry: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _check_same(recorded: Mapping[str, Any], train: Clicks) -> None:
-    """Raise an error for other training clicks than those recorded; version 0.1 recorded sizes only."""
-    if "fingerprint" in recorded:
-        changed = ["fingerprint"] if recorded["fingerprint"] != train.fingerprint() else []
-    else:
-        sizes = ("n_users", "n_items", "n_clicks")
-        changed = [name for name in sizes if recorded.get(name, getattr(train, name)) != getattr(train, name)]
-    if changed:
+    """Raise an error for other training clicks than those recorded."""
+    if recorded.get("fingerprint", train.fingerprint()) != train.fingerprint():
         raise ConfigError(
-            f"the training clicks are not those that this config was written for: {changed[0]} differs. Give it "
-            "the same data, or take train, test and versions out of it to run it on these."
+            "the training clicks are not those that this config was written for. Give it the same data, or take "
+            "train, test and versions out of it to run it on these."
         )
 
 

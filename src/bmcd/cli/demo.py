@@ -9,13 +9,13 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from bmcd.cli.options import AsJson, Seed, Threads, option
-from bmcd.cli.output import check_output, console, file_size, print_json, print_table, rows_of, say, write_frame
+from bmcd.cli.options import Seed, Threads, option
+from bmcd.cli.output import console, file_size, print_table, rows_of, say, write_frame
 from bmcd.cli.recommend import recommendation_table
 from bmcd.cli.replay import between, run_replay, total
 from bmcd.cli.serve import KEY
@@ -24,7 +24,7 @@ from bmcd.utils import import_optional
 
 if TYPE_CHECKING:
     from bmcd.clicks.log import Clicks
-    from bmcd.evaluation.compare import Comparison
+    from bmcd.evaluation.evaluate import Evaluation
 
 # Next clicks to predict, the share of visits to learn from, and the share that --quick uses.
 K, EARLIER, QUICK = 3, 0.8, 0.15
@@ -49,8 +49,7 @@ def demo(
     live: Annotated[
         bool, option("Show live use instead: a service that follows the shop's last visits.", "--live")
     ] = False,
-    as_json: AsJson = False,
-) -> None:
+) -> dict[str, Any]:
     """Learn from a shop's earlier visits, and predict the next clicks of later ones.
 
     The data come with the package. Each later visit is stopped at a random moment; the table shows how often the
@@ -61,24 +60,19 @@ def demo(
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise OutputError(f"{folder}: cannot be made: {error.strerror or error}.") from error
-    tell = (lambda *_, **__: None) if as_json else say
-    facts = live_demo(folder, seed, quick, tell) if live else report_demo(folder, seed, threads, quick, tell)
-    if as_json:
-        print_json(facts)
+    return live_demo(folder, seed, quick) if live else report_demo(folder, seed, threads, quick)
 
 
-def report_demo(
-    folder: Path, seed: int, threads: int | None, quick: bool, tell: Callable[..., None]
-) -> dict[str, Any]:
+def report_demo(folder: Path, seed: int, threads: int | None, quick: bool) -> dict[str, Any]:
     """Fit, compare and report; return the numbers."""
     began = time.monotonic()
     files = {what: folder / name for what, name in FILES.items()}
-    targets = {what: check_output(path, (path.suffix,)) for what, path in files.items()}
     no_report = ""
     try:
         import_optional("matplotlib", needed_by="the report", extra="report")
     except MissingPackageError as error:
         no_report = str(error)
+        del files["report"]
     import bmcd
     from bmcd.evaluation.compare import compare
 
@@ -87,19 +81,19 @@ def report_demo(
         clicks = clicks.split_users(QUICK)[0]
     earlier, later = clicks.split_users(EARLIER)
     histories, test = later.moments(K, seed)
-    tell(f"A shop's clicks: {clicks.n_users:,} visits in order, {clicks.n_items} products.", style="bold")
-    tell(
+    say(f"A shop's clicks: {clicks.n_users:,} visits in order, {clicks.n_items} products.", style="bold")
+    say(
         f"{earlier.n_users:,} earlier visits to learn from; {histories.n_users:,} later ones, each stopped at a "
         f"random moment with at least {K} clicks to come.\nFitting Blend ..."
     )
     run: dict[str, Any] = {"n_threads": threads, "progress": False}
     blend = bmcd.Blend().fit(earlier, seed=seed, **run)
-    tell(f"It uses {', '.join(blend.members_)}. {blend.verdict_.text}\nFitting the baselines ...")
+    say(f"It uses {', '.join(blend.members_)}. {blend.verdict_.text}\nFitting the baselines ...")
     models = {MODEL: blend, **{name: getattr(bmcd.baselines, name)() for name in BASELINES}}
     compared = compare(models, earlier, test, K, histories=histories, seed=seed, progress=False)
-    rates = {name: _rates(compared, name) for name in compared.entries}
+    rates = {name: _rates(entry.evaluation) for name, entry in compared.entries.items()}
     own, gap = rates[MODEL], compared.differences["Transitions"]["accuracy"]
-    tell(
+    say(
         f"\n{MODEL}: predicted {own['predicted']:.1%}, observed {own['hits']:.1%} of the recommended {K} products "
         f"among the next {K} clicks.",
         style="bold",
@@ -108,48 +102,43 @@ def report_demo(
         (name, *("" if value is None else f"{value:.1%}" for value in row.values()))
         for name, row in sorted(rates.items(), key=lambda pair: -float(pair[1]["hits"] or 0))
     ]
-    if tell is say:
-        print_table(("method", "predicted", "observed hits", "products shown"), rows, left=("method",))
+    print_table(("method", "predicted", "observed hits", "products shown"), rows, left=("method",))
     sure = "more than chance explains" if gap.low > 0 or gap.high < 0 else "within what chance explains"
-    tell(f"{-100 * gap.difference:+.1f} points against Transitions, {sure}. Baselines predict no hit rate.")
+    say(f"{-100 * gap.difference:+.1f} points against Transitions, {sure}. Baselines predict no hit rate.")
 
-    found = blend.recommend_for(histories, K, **run)
-    blend.save(targets["model"])
-    write_frame(found, targets["recommendations"])
+    blend.save(files["model"])
+    write_frame(blend.recommend_for(histories, K, **run), files["recommendations"])
     if no_report:
-        tell(f"\nWithout the report: {no_report}", style="bold")
-        del files["report"]
+        say(f"\nWithout the report: {no_report}", style="bold")
     else:
-        tell("\nWriting the report ...")
+        say("\nWriting the report ...")
         bmcd.report(
-            blend, earlier, test, targets["report"], histories=histories, k=REPORTED, seed=seed, data="eshop",
+            blend, earlier, test, files["report"], histories=histories, k=REPORTED, seed=seed, data="eshop",
             title="A shop's visits: what is recommended, and how good it is",
-            rivals={name: getattr(bmcd.baselines, name)() for name in REPORTED_BASELINES},
+            rivals={name: models[name] for name in REPORTED_BASELINES},
         )  # fmt: skip
     seconds = time.monotonic() - began
-    if tell is say:
-        some = histories.of_users(range(0, histories.n_users, max(1, histories.n_users // SHOWN))[:SHOWN])
-        shown = rows_of(blend.recommend_for(some, K, **run))
-        say(f"\nFive visits, and the probability that a product is among the next {K} clicks:", style="bold")
-        console().print(recommendation_table(shown))
-        say(f"This took {seconds:.0f} s.\n")
-        for what, path in files.items():
-            say(f"{what + ':':17}{path} ({file_size(path)})")
-        if not no_report:
-            say(f"\nThe report for editors is {files['report'].resolve()}: open it in a browser.", style="bold")
-        say("\nTry next:", style="bold")
-        clicked = ",".join(some.items[some.sequence[: some.starts[1]]].tolist())
-        say(f"  bmcd recommend {files['model']} -k 10 --horizon 1 --users {earlier.users[0]}")
-        say(f"  bmcd explain {files['model']} {some.users[0]} {shown[0]['item']} --history {clicked}")
-        say("  bmcd fit your_clicks.csv -o your.bmcd")
+    some = histories.of_users(range(0, histories.n_users, max(1, histories.n_users // SHOWN))[:SHOWN])
+    shown = rows_of(blend.recommend_for(some, K, **run))
+    say(f"\nFive visits, and the probability that a product is among the next {K} clicks:", style="bold")
+    console().print(recommendation_table(shown))
+    say(f"This took {seconds:.0f} s.\n")
+    for what, path in files.items():
+        say(f"{what + ':':17}{path} ({file_size(path)})")
+    if not no_report:
+        say(f"\nThe report for editors is {files['report'].resolve()}: open it in a browser.", style="bold")
+    say("\nTry next:", style="bold")
+    clicked = ",".join(some.items[some.sequence[: some.starts[1]]].tolist())
+    say(f"  bmcd recommend {files['model']} -k 10 --horizon 1 --users {earlier.users[0]}")
+    say(f"  bmcd explain {files['model']} {some.users[0]} {shown[0]['item']} --history {clicked}")
+    say("  bmcd fit your_clicks.csv -o your.bmcd")
     facts: dict[str, Any] = {"n_users": earlier.n_users, "n_later": histories.n_users, "n_items": clicks.n_items}
     facts |= {"k": K, "members": list(blend.members_), "verdict": blend.verdict_.text, "methods": rates}
-    return facts | rates[MODEL] | {"seconds": round(seconds, 3), "files": files}
+    return facts | own | {"seconds": round(seconds, 3), "files": files}
 
 
-def _rates(compared: Comparison, name: str) -> dict[str, float | None]:
+def _rates(evaluation: Evaluation) -> dict[str, float | None]:
     """Return predicted and observed share of hits, and the share of products that any visitor is shown."""
-    evaluation = compared.entries[name].evaluation
     predicted = None if evaluation.calibration is None else evaluation.calibration.mean_probability
     return {"predicted": predicted, "hits": evaluation.accuracy, "coverage": evaluation.coverage}
 
@@ -157,7 +146,7 @@ def _rates(compared: Comparison, name: str) -> dict[str, float | None]:
 # ---- live ----
 
 
-def live_demo(folder: Path, seed: int, quick: bool, tell: Callable[..., None]) -> dict[str, Any]:
+def live_demo(folder: Path, seed: int, quick: bool) -> dict[str, Any]:
     """Fit a model to all visits but those of the last hours, serve it live, replay these; return the numbers."""
     import_optional("uvicorn", needed_by="bmcd demo --live", extra="serve")
     import numpy as np
@@ -171,7 +160,7 @@ def live_demo(folder: Path, seed: int, quick: bool, tell: Callable[..., None]) -
     end = clicks.times.max()
     cut, first = (str(end - np.timedelta64(n, "h")) for n in (hours, hours + 24 * days))
     earlier, later = between(clicks, first, cut), between(clicks, cut, None)
-    tell(
+    say(
         f"A shop's clicks, with made-up times: a visit begins every minute. {earlier.n_clicks:,} clicks to learn "
         f"from, and {len(later.sequence):,} of the {hours} hours after them to replay.\nFitting Blend ...",
         style="bold",
@@ -179,17 +168,17 @@ def live_demo(folder: Path, seed: int, quick: bool, tell: Callable[..., None]) -
     model = bmcd.Blend(refresh="30min").fit(earlier, seed=seed, progress=False)
     model.save(folder / LIVE_MODEL)
     shutil.rmtree(folder / LIVE, ignore_errors=True)  # of an earlier demo
-    tell(f"It uses {', '.join(model.members_)}. {model.verdict_.text}\nStarting the service ...")
+    say(f"It uses {', '.join(model.members_)}. {model.verdict_.text}\nStarting the service ...")
     with service(folder / LIVE_MODEL, folder / LIVE) as address:
-        tell(f"{address} shows it live: open it in a browser.\nReplaying at {speed:g} times the pace ...")
+        say(f"{address} shows it live: open it in a browser.\nReplaying at {speed:g} times the pace ...")
         run = Replay(later, address, speed=speed, seed=seed)
-        found = run_replay(run, tell)
+        found = run_replay(run)
         with urllib.request.urlopen(f"{address}v1/live", timeout=PATIENCE) as answer:
             view = json.load(answer)
-    tell(f"\nThe service itself reports: {view['hour']['text']}.", style="bold")
-    tell("\nTry next:", style="bold")
-    tell(f"  bmcd serve {folder / LIVE_MODEL} --live {folder / LIVE}")
-    tell("  bmcd fit your_clicks.csv -o your.bmcd --refresh 1h && bmcd serve your.bmcd --live your_live")
+    say(f"\nThe service itself reports: {view['hour']['text']}.", style="bold")
+    say("\nTry next:", style="bold")
+    say(f"  bmcd serve {folder / LIVE_MODEL} --live {folder / LIVE}")
+    say("  bmcd fit your_clicks.csv -o your.bmcd --refresh 1h && bmcd serve your.bmcd --live your_live")
     return {"hours": [hour._asdict() for hour in found], **total(run, found), "live": view["hour"]}
 
 

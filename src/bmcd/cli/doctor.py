@@ -6,7 +6,6 @@ import importlib.metadata
 import os
 import platform
 import shutil
-import sys
 import time
 import warnings
 from collections.abc import Callable
@@ -19,7 +18,7 @@ import typer
 from bmcd.cli.fit import described
 from bmcd.cli.fit_checks import free_memory
 from bmcd.cli.options import AsJson
-from bmcd.cli.output import bytes_in_words, console, file_size, print_json, say
+from bmcd.cli.output import bytes_in_words, file_size, print_json, say
 from bmcd.errors import FitWarning, StoreError
 from bmcd.utils import plain
 
@@ -56,39 +55,26 @@ def doctor(
     if as_json:
         print_json({"healthy": not n_broken, "checks": found})
     else:
-        from rich.table import Table
-        from rich.text import Text
-
-        table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
         for one in found:
-            line = Text(plain(f"{one['text']} {one['advice']}".strip()))
-            table.add_row(Text(one["state"], style=STYLES[one["state"]]), Text(one["name"]), line)
-        console().print(table)
+            line = f"{one['state']:<8}{one['name']:<10}{one['text']} {one['advice']}"
+            say(plain(line).strip(), style=STYLES[one["state"]])
         said = f"{n_broken} of {len(found)} checks failed." if n_broken else "Everything works."
         say(f"\n{said}", style="bold")
     if n_broken:
         raise typer.Exit(1)
 
 
-def check_python() -> Result:
-    """Versions of Python and bmcd."""
+def check_packages() -> Result:
+    """Versions of Python, bmcd, and the required and optional packages."""
     from bmcd import __version__
 
-    return "good", f"{platform.python_version()} ({platform.system()} {platform.machine()}); bmcd {__version__}."
-
-
-def check_packages() -> Result:
-    """Versions of the required packages."""
-    versions = {name: _version(name) for name in NEEDED}
-    if missing := [name for name, version in versions.items() if not version]:
-        return "broken", f"missing: {', '.join(missing)}.", f"Install: pip install {' '.join(missing)}"
-    return "good", ", ".join(f"{name} {version}" for name, version in versions.items()) + "."
-
-
-def check_extras() -> Result:
-    """Versions of the packages of the extras."""
-    found = {name: _version(name) or f"is not installed ({use}; optional)" for name, use in EXTRA.items()}
-    return "good", ", ".join(f"{name} {text}" for name, text in found.items()) + "."
+    versions = {name: _version(name) for name in (*NEEDED, *EXTRA)}
+    text = f"Python {platform.python_version()} ({platform.system()} {platform.machine()}), bmcd {__version__}"
+    text = ", ".join([text, *(f"{name} {version}" for name, version in versions.items() if version)])
+    if missing := [name for name in NEEDED if not versions[name]]:
+        return "broken", f"{text}; missing: {', '.join(missing)}.", f"Install: pip install {' '.join(missing)}"
+    optional = [f"{name} ({use})" for name, use in EXTRA.items() if not versions[name]]
+    return "good", text + (f"; optional, not installed: {', '.join(optional)}." if optional else ".")
 
 
 def _version(package: str) -> str:
@@ -98,34 +84,25 @@ def _version(package: str) -> str:
         return ""
 
 
-def check_cores() -> Result:
-    """Cores, threads and load."""
-    import numba
-
+def check_machine() -> Result:
+    """Cores, load, free memory, and free space in the current folder."""
     from bmcd.utils import n_cores
 
-    text = f"{n_cores()} of {os.cpu_count()} may be used; numba has {numba.get_num_threads()} threads"
-    if hasattr(os, "getloadavg") and (load := os.getloadavg()[0]) > 1.5 * n_cores():
-        return "note", f"{text}; the load is {load:.1f}.", "Other programs use the cores, so fits take longer."
-    return "good", f"{text}."
-
-
-def check_memory() -> Result:
-    """Free memory."""
-    if (free := free_memory()) is None:
-        return "note", "this system does not report free memory."
-    text = f"{bytes_in_words(free)} free."
-    return ("note", text, "Close other programs.") if free < LITTLE else ("good", text)
-
-
-def check_disk() -> Result:
-    """Free space in the current folder."""
-    folder = Path.cwd()
-    free = shutil.disk_usage(folder).free
-    text = f"{bytes_in_words(free)} free in {folder}"
-    if not os.access(folder, os.W_OK):
-        return "note", f"{text}, which is read-only.", "Give -o a path in another folder."
-    return ("note", f"{text}.", "Free some space.") if free < LITTLE else ("good", f"{text}.")
+    folder, memory = Path.cwd(), free_memory()
+    disk = shutil.disk_usage(folder).free
+    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
+    text = (
+        f"{n_cores()} of {os.cpu_count()} cores may be used, load {load:.1f}; free: "
+        f"{'unknown' if memory is None else bytes_in_words(memory)} of memory, {bytes_in_words(disk)} in {folder}."
+    )
+    advice = {
+        "Other programs use the cores, so fits take longer.": load > 1.5 * n_cores(),
+        "Close other programs: there is little memory.": memory is not None and memory < LITTLE,
+        "Free some space.": disk < LITTLE,
+        "The folder is read-only: give -o a path in another one.": not os.access(folder, os.W_OK),
+    }
+    wanted = [one for one, applies in advice.items() if applies]
+    return ("note", text, " ".join(wanted)) if wanted else ("good", text)
 
 
 def check_log_z() -> Result:
@@ -163,24 +140,13 @@ def check_tiny_fit() -> Result:
 
 
 def check_compiled() -> Result:
-    """Where compiled code is kept, and how many kernels were loaded from there."""
-    from bmcd.compiling import ADVICE, CACHE, user_folder
+    """Where compiled code is kept."""
+    from bmcd.compiling import ADVICE, CACHE
+    from bmcd.rng import uniform
 
-    modules = [module for name, module in list(sys.modules.items()) if name.startswith("bmcd.")]
-    kernels = {  # by identity: one that is imported by name is in several modules
-        id(value): value.stats
-        for module in modules
-        for value in vars(module).values()
-        if hasattr(value, "py_func") and getattr(value, "signatures", None)
-    }.values()
-    n_loaded, n_compiled = (
-        sum(sum(getattr(stats, name).values()) for stats in kernels) for name in ("cache_hits", "cache_misses")
-    )
-    text = f"{n_loaded} kernels were loaded from disk, {n_compiled} compiled just now"
     if CACHE.kind == "none":
-        return "note", f"{text}; no folder is writable, so every start compiles again.", ADVICE
-    folders = sorted({str(stats.cache_path) for stats in kernels if stats.cache_path})
-    text += f"; kept in {', '.join(folders) or CACHE.folder or user_folder()}"
+        return "note", "no folder is writable, so every start compiles again.", ADVICE
+    text = f"kept in {CACHE.folder or uniform.stats.cache_path}"
     if CACHE.kind == "temporary":
         why = "a temporary folder, since this user can write neither beside the sources nor in a cache folder"
         return "note", f"{text}: {why}.", ADVICE
@@ -209,13 +175,9 @@ def check_model(path: Path) -> Result:
 
 
 CHECKS: dict[str, Callable[[], Result]] = {
-    "python": check_python,
     "packages": check_packages,
-    "extras": check_extras,
-    "cores": check_cores,
-    "memory": check_memory,
-    "disk": check_disk,
+    "machine": check_machine,
     "log Z": check_log_z,
     "tiny fit": check_tiny_fit,
-    "compiled": check_compiled,  # after the fit, which has loaded or compiled what there is
+    "compiled": check_compiled,
 }

@@ -9,7 +9,7 @@ import typer
 
 from bmcd.cli import options as opt
 from bmcd.cli.options import option
-from bmcd.cli.output import TABLES, check_output, print_json, print_table, say, write_frame
+from bmcd.cli.output import TABLES, check_output, print_table, say, write_frame
 from bmcd.errors import InputError
 
 
@@ -34,8 +34,7 @@ def evaluate(
     threads: opt.Threads = None,
     layout: opt.Layout = opt.USUAL,
     ignore_unknown: opt.IgnoreUnknown = False,
-    as_json: opt.AsJson = False,
-) -> None:
+) -> dict[str, Any]:
     """Measure accuracy, diversity and calibration on held-out clicks, with 95 % intervals over users.
 
     docs/evaluation.md defines every measure.
@@ -57,11 +56,7 @@ def evaluate(
     table = found.to_frame(level=0.95)
     if target is not None:
         write_frame(table, target)
-    if as_json:
-        asked = {"hit_rate": hit_rate, "confidence": confidence, "min_probability": cutoff}
-        chosen = {} if hit_rate is None else asked
-        print_json({"model": model, "test": test, "file": output, **found.to_dict(), **chosen})
-        return
+    facts = {"model": model, "test": test, "file": output, **found.to_dict()}
     if target is not None:
         say(f"{len(table)} measures: {output}")
     else:
@@ -70,6 +65,9 @@ def evaluate(
         sure = f" ({confidence:.0%} sure)" if confidence else " (on these clicks)"
         command = f"bmcd recommend {model} -k {k}{'' if horizon is None else f' --horizon {horizon}'}"
         say(f"To be right {hit_rate:.0%} of the time{sure}: {command} --min-probability {cutoff:.4f}")
+    if hit_rate is not None:
+        facts |= {"hit_rate": hit_rate, "confidence": confidence, "min_probability": cutoff}
+    return facts
 
 
 def _print(found: Any, table: Any) -> None:

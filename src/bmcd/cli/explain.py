@@ -7,8 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from bmcd.cli.options import AsJson, Horizon, K, ModelFile, Never, Only, filters, ids_in, option, own_ids
-from bmcd.cli.output import print_json, print_table, rows_of, say
+from bmcd.cli.options import Horizon, K, ModelFile, Never, Only, filters, ids_in, option, own_ids
+from bmcd.cli.output import print_table, rows_of, say
 from bmcd.cli.recommend import wanted_users
 
 Item = Annotated[str, typer.Argument(help="The item's id.")]
@@ -21,8 +21,7 @@ def explain(
     k: K = 10,
     horizon: Horizon = None,
     history: Annotated[str | None, option("The clicks of a new user, such as A13,A16; may be ''.")] = None,
-    as_json: AsJson = False,
-) -> None:
+) -> dict[str, Any]:
     """Explain a probability: reasons and members of a blend, or the contribution of each cluster or taste."""
     from bmcd.models.persistence import load_model
 
@@ -35,10 +34,8 @@ def explain(
         found = fitted.explain(user, own_item, k, history=clicked, **asked)
     else:
         found = fitted.explain(wanted_users(fitted, [user])[0], own_item, k, **asked)
-    if as_json:
-        print_json({"model": model, **asdict(found)})
-    else:
-        say(found)
+    say(found)
+    return {"model": model, **asdict(found)}
 
 
 def similar(
@@ -47,33 +44,20 @@ def similar(
     k: K = 10,
     only: Only = None,
     never: Never = None,
-    as_json: AsJson = False,
-) -> None:
+) -> dict[str, Any]:
     """List the items that are clicked next after this one, by how much it raises their probability."""
     from bmcd.models.persistence import load_model
 
     fitted = load_model(model)
     clicks = fitted.clicks_
     (own,) = own_ids([item], clicks.items, "item", "Similar items are known of items of the model.")
-    wanted = (filters(given, f"--{name}", clicks.items_table) for name, given in (("only", only), ("never", never)))
-    allowed, refused = wanted
+    allowed, refused = (filters(*one, clicks.items_table) for one in ((only, "--only"), (never, "--never")))
     rows = rows_of(fitted.similar(own, k, only=allowed, never=refused))
-    if as_json:
-        print_json({"model": model, "item": own, "k": k, "similar": rows})
-        return
-    if not rows:
+    if rows:
+        say(f"After a click on {clicks.title_of(int(clicks.columns_of([own])[0]))}, the next click:")
+        names = ["rank", "item", *(["title"] if "title" in rows[0] else [])]
+        cells = [(*map(row.get, names), f"{row['probability']:.1%}", f"{row['lift']:.1f}x") for row in rows]
+        print_table(["", *names[1:], "probability", "lift"], cells, left=("item", "title"))
+    else:
         say("No item is more probable after a click on this one.")
-        return
-    say(f"After a click on {clicks.title_of(int(clicks.columns_of([own])[0]))}, the next click:")
-    titled = ["title"] if "title" in rows[0] else []
-    cells = [
-        (
-            row["rank"],
-            row["item"],
-            *(row[name] for name in titled),
-            f"{row['probability']:.1%}",
-            f"{row['lift']:.1f}x",
-        )
-        for row in rows
-    ]
-    print_table(["", "item", *titled, "probability", "lift"], cells, left=("item", "title"))
+    return {"model": model, "item": own, "k": k, "similar": rows}

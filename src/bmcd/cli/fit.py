@@ -6,9 +6,10 @@ import shlex
 import sys
 import time
 import warnings
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -25,14 +26,13 @@ from bmcd.cli.fit_checks import (
     parsed_members,
 )
 from bmcd.cli.options import in_data, option
-from bmcd.cli.output import MODELS, check_output, complain, file_size, print_json, print_table, rows_of, say
+from bmcd.cli.output import MODELS, check_output, complain, file_size, print_table, rows_of, say
 from bmcd.errors import BmcdError, FitWarning, InputError, Interrupted, StoreError
 from bmcd.utils import plain
 
 if TYPE_CHECKING:
     from bmcd.clicks.log import Clicks
     from bmcd.models.choose import ClusterChoice
-    from bmcd.models.persistence import Model
 
 STARTS = ("kmeans", "popularity", "random")
 MEMORY = "choice"  # the kind of the file with the number of clusters that was chosen
@@ -129,8 +129,7 @@ def fit(
             "--require-converged",
         ),
     ] = False,
-    as_json: opt.AsJson = False,
-) -> None:
+) -> dict[str, Any]:
     """Fit a model to clicks and write it to a file.
 
     The default, Blend, takes seconds. BMCD and Tastes can be stopped with Ctrl-C: run the same command again to
@@ -164,6 +163,7 @@ def fit(
 
     import bmcd
     from bmcd.clicks.ids import id_ranks
+    from bmcd.models.persistence import sampled_models
 
     _check_durations(refresh=refresh, last=last)
     about: dict[str, Any] = {
@@ -179,54 +179,55 @@ def fit(
     data = opt.narrowed(data, most_clicked, at_least)
     if no_clicks:  # otherwise the order of items would be that of the clicks of the first user
         data = data.of_items(np.argsort(id_ranks(data.items)))
-    if not as_json:
-        say(f"{clicks}:", style="bold")
-        say(data.summary())
-        if model == "blend" and data.order is None:
-            say("no order, so the model cannot see what follows what: name the times with --time-column, or use")
-            say("--order rows if the rows are in order")
-        say()
-        if kept.exists():
-            say(f"Resuming from {kept}.")
+    say(f"{clicks}:", style="bold")
+    say(data.summary())
+    if model == "blend" and data.order is None:
+        say("no order, so the model cannot see what follows what: name the times with --time-column, or use")
+        say("--order rows if the rows are in order")
+    say()
+    if kept.exists():
+        say(f"Resuming from {kept}.")
     run = {name: value for name, value in asked.items() if name in (*CHAIN_OPTIONS, "max_time", "max_users")}
-    run |= {"seed": seed, "n_threads": threads, "checkpoint": kept} | (
-        {} if earlier is None else {"start": earlier}
-    )
+    run |= {"seed": seed, "n_threads": threads, "checkpoint": kept}
+    if earlier is not None:
+        run["start"] = earlier
     if sampler != "paper":
         check_fit_cost(data, model, members, asked | run)
+    choice = None
     try:
         if model == "blend":
             made = _blend(members, asked, run)
         elif model == "tastes":
-            made = _tastes(asked)
+            made = _sampled("Tastes", asked)
         else:
             first = "kmeans" if before or start is None else start
-            made = _bmcd(asked, sampler=sampler or "exact", start=first)
+            made = _sampled("BMCD", asked, sampler=sampler or "exact", start=first)
             run["count_k"] = asked.get("count_k")
-        choice = None
         if model == "bmcd" and earlier is None and not isinstance(asked.get("clusters"), int):
             choice = _chosen_clusters(data, asked.get("clusters"), kept, made.rank_scale, run)
             made.set_params(n_clusters=choice.recommended)
-            if not as_json:
-                say(f"{choice.reason}\n")
+            say(f"{choice.reason}\n")
         fitted = _fitted(data, made, run, checkpoint is None)
         if choice is not None:
             fitted.choice_ = choice
             fitted.set_params(n_clusters="auto" if "clusters" not in asked else choice.recommended)
         if require_converged and not fitted.converged_:
-            _refuse(fitted, output, kept)
+            advice = " ".join(map(as_options, (fitted.verdict_.text, *fitted.verdict_.advice)))
+            has = f"; {kept} has the draws: a run with other settings sets it aside." if kept.exists() else "."
+            complain(f"{advice} No model was written to {output}{has}", "")
+            raise typer.Exit(NOT_CONVERGED)
         with held_back() as ctrl_c_came:
             fitted.save(target, clicks=not no_clicks)
-            finished = _is_finished(fitted)
-            if checkpoint is None and finished:
+            parts = sampled_models(fitted).values()
+            is_done = checkpoint is None and all(part.draws_.stopped == "finished" for part in parts)
+            if is_done:
                 _remove_checkpoint(kept)
-            left, seconds = None if checkpoint is None and finished else kept, time.monotonic() - began
-            if as_json:
-                print_json(_facts(fitted, output, seconds, left))
-            else:
-                _print_fitted(fitted, output, seconds, left, no_clicks)
+            left, seconds = None if is_done else kept, time.monotonic() - began
+            _print_fitted(fitted, output, seconds, left, no_clicks)
+            facts = _facts(fitted, output, seconds, left)
         if ctrl_c_came():
             complain(f"Ctrl-C came while the model was written: it is complete, in {output}.", "")
+        return facts
     except KeyboardInterrupt as stop:
         what = f"{stop.what if isinstance(stop, Interrupted) else 'stopped by Ctrl-C.'} No model was written"
         if not kept.exists():
@@ -297,18 +298,14 @@ def _loaded(path: Path, model: ModelName) -> Any:
 # ---- models ----
 
 
-def _tastes(asked: dict[str, Any]) -> Any:
+def _sampled(name: str, asked: dict[str, Any], **settings: Any) -> Any:
+    """Return a Tastes or BMCD as it was asked for."""
     import bmcd
 
-    settings = {name: asked[name] for name in ("distance", "rank_scale") if name in asked}
-    return bmcd.Tastes(asked.get("tastes", 40), **settings)
-
-
-def _bmcd(asked: dict[str, Any], **settings: Any) -> Any:
-    import bmcd
-
+    settings |= {key: asked[key] for key in ("distance", "rank_scale") if key in asked}
+    if name == "Tastes":
+        return bmcd.Tastes(asked.get("tastes", 40), **settings)
     number = asked.get("clusters")
-    settings |= {name: asked[name] for name in ("distance", "rank_scale") if name in asked}
     return bmcd.BMCD(number if isinstance(number, int) else "auto", **settings)
 
 
@@ -316,8 +313,10 @@ def _blend(members: list[str], asked: dict[str, Any], run: dict[str, Any]) -> An
     """Return a blend of the members named, and change ``run`` to what its fit takes."""
     import bmcd
 
-    made = {"Tastes": _tastes, "BMCD": _bmcd}
-    models = {name: made[name](asked) if name in made else getattr(bmcd.baselines, name)() for name in members}
+    models = {
+        name: _sampled(name, asked) if name in MEMBER_OPTIONS else getattr(bmcd.baselines, name)()
+        for name in members
+    }
     chains = {name: run.pop(name) for name in CHAIN_OPTIONS if name in run}
     if sampled := [name for name in members if name in MEMBER_OPTIONS]:
         run["fit_options"] = dict.fromkeys(sampled, chains)
@@ -378,12 +377,6 @@ def _fitted(data: Clicks, model: Any, run: dict[str, Any], is_default_checkpoint
 # ---- checkpoints ----
 
 
-def _is_finished(model: Model) -> bool:
-    from bmcd.models.persistence import sampled_models
-
-    return all(part.draws_.stopped == "finished" for part in sampled_models(model).values())
-
-
 def _remove_checkpoint(checkpoint: Path) -> None:
     """Remove what a finished run has left: a file with its companions, or the folder of a blend."""
     from bmcd.inference.checkpoint import remove_checkpoint
@@ -392,9 +385,9 @@ def _remove_checkpoint(checkpoint: Path) -> None:
         remove_checkpoint(checkpoint)
         checkpoint.with_name(checkpoint.name + ".choice").unlink(missing_ok=True)
         return
-    for path in sorted(checkpoint.glob("*.checkpoint*")):
+    for path in checkpoint.glob("*.checkpoint*"):
         path.unlink()
-    if not any(checkpoint.iterdir()):  # otherwise it has files of others
+    with suppress(OSError):  # it has files of others
         checkpoint.rmdir()
 
 
@@ -418,14 +411,6 @@ def _set_aside(checkpoint: Path) -> Path:
 
 
 # ---- results ----
-
-
-def _refuse(model: Model, output: Path, checkpoint: Path) -> NoReturn:
-    """Print why no model was written and what to do, and exit."""
-    advice = " ".join(map(as_options, (model.verdict_.text, *model.verdict_.advice)))
-    kept = f"; {checkpoint} has the draws: a run with other settings sets it aside." if checkpoint.exists() else "."
-    complain(f"{advice} No model was written to {output}{kept}", "")
-    raise typer.Exit(NOT_CONVERGED)
 
 
 def _facts(model: Any, output: Path, seconds: float, checkpoint: Path | None) -> dict[str, Any]:

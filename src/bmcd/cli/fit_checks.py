@@ -162,24 +162,18 @@ def check_fit_cost(data: Clicks, model: ModelName, members: Sequence[str], given
         cost = cost_of_bmcd(n_users, n_items, number, sweeps, n_chains, n_threads)
         fits = 1 if is_given or "start" in given else 1 + CHOOSING
         costs.append(cost._replace(cpu_seconds=cost.cpu_seconds * fits))
-    seconds = sum(cost.cpu_seconds for cost in costs) * (1 + MODEL_CUTS if model == "blend" else 1)  # past cuts too
-    what = f"{' and '.join(names)} for {n_users:,} users, {n_items:,} items and {n_clicks:,} clicks"
+    n_fits = 1 + MODEL_CUTS if model == "blend" else 1  # past cuts too
+    seconds = n_fits * sum(cost.cpu_seconds for cost in costs)
+    hours, memory, free = seconds / n_threads / 3600, max(cost.memory for cost in costs), free_memory()
+    needs = (
+        f"{' and '.join(names)} for {n_users:,} users, {n_items:,} items and {n_clicks:,} clicks needs an "
+        f"estimated {_time(hours)} on {n_threads} threads and {bytes_in_words(memory)}"
+    )
     sample = "" if model == "blend" else f" and fewer users per chain (--max-users {SOME_USERS})"
     remedy = f"Use fewer items (--most-clicked 200){sample}, or --model blend, which takes any log."
-    total = Cost(seconds, max(cost.memory for cost in costs))
-    check_cost(total, what, n_threads, free_memory(), "max_time" in given, remedy)
-
-
-def check_cost(cost: Cost, what: str, n_threads: int, free: float | None, limited: bool, remedy: str) -> None:
-    """Raise an error if a fit would not fit into memory, or would take hours; ``limited``: a time limit was given.
-
-    >>> check_cost(Cost(60.0, 1e9), "BMCD", 2, 4e9, False, "")
-    """
-    hours = cost.cpu_seconds / n_threads / 3600
-    needs = f"{what} needs an estimated {_time(hours)} on {n_threads} threads and {bytes_in_words(cost.memory)}"
-    if free is not None and cost.memory > MOST_MEMORY * free:
+    if free is not None and memory > MOST_MEMORY * free:
         raise InputError(f"{needs}, but only {bytes_in_words(free)} of memory are free. {remedy}")
-    if hours > MOST_HOURS and not limited:
+    if hours > MOST_HOURS and "max_time" not in given:
         raise InputError(f"{needs}. {remedy} Or limit the time, such as --max-time 7200.")
 
 

@@ -5,17 +5,18 @@ from __future__ import annotations
 import csv
 import functools
 import inspect
+import io
 import logging
 import os
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, nullcontext, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, get_type_hints
 
 import typer
 
-from bmcd.cli.output import complain
+from bmcd.cli.output import complain, print_json
 from bmcd.errors import ClicksError
 from bmcd.progress import LOG, QUIET
 
@@ -165,10 +166,11 @@ class GroupRules(NamedTuple):
 NO_RULES = GroupRules()
 
 
-def as_command(function: Callable[..., None]) -> Callable[..., None]:
-    """Return a command: parameters that are groups of options are spread, and --quiet is added.
+def as_command(function: Callable[..., dict[str, Any] | None]) -> Callable[..., None]:
+    """Return a command: parameters that are groups of options are spread, and --json and --quiet are added.
 
-    The log of the package goes to standard error while the command runs.
+    With --json what the function prints is dropped, and what it returns is printed instead; a function that takes
+    ``as_json`` does this by itself. The log of the package goes to standard error while the command runs.
     """
     groups: dict[str, Any] = {}
     parameters: list[inspect.Parameter] = []
@@ -184,14 +186,21 @@ def as_command(function: Callable[..., None]) -> Callable[..., None]:
                 add(name, kind, groups[one.name]._field_defaults[name])
         else:
             add(one.name, one.annotation, one.default)
+    is_own = any(one.name == "as_json" for one in parameters)
+    if not is_own:
+        add("as_json", AsJson, False)
     add("quiet", Quiet, False)
 
     @functools.wraps(function)
     def run(*, quiet: bool, **given: Any) -> None:
+        as_json = not is_own and given.pop("as_json")
         for name, kind in groups.items():
             given[name] = kind(**{field: given.pop(field) for field in kind._fields})
         with _quiet(quiet), logged(LOG, "bmcd: %(message)s"):
-            function(**given)
+            with redirect_stdout(io.StringIO()) if as_json else nullcontext():
+                facts = function(**given)
+            if as_json:
+                print_json(facts)
 
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {one.name: one.annotation for one in parameters}
@@ -319,20 +328,25 @@ def ids_of_file(path: Path, column: str, layout: Layout = USUAL) -> list[str]:
 
     text = b"".join(block for _, block in TextFile(str(path), layout.encoding).blocks()).decode()
     mark = layout.mark or {".csv": ",", ".tsv": "\t"}.get(path.suffix.lower())
+    lines = text.splitlines()
     try:
-        rows = (
-            [[line] for line in text.splitlines()]
-            if mark is None
-            else csv.reader(text.splitlines(), delimiter=mark)
-        )
-        rows = [[cell.strip() for cell in row] for row in rows if any(cell.strip() for cell in row)]
+        cells = csv.reader(lines, delimiter=mark) if mark else ([line] for line in lines)
+        rows = [row for row in ([cell.strip() for cell in row] for row in cells) if any(row)]
     except csv.Error as error:
         raise ClicksError(f"{error}.", file=str(path)) from error
-    at = rows[0].index(column) if rows and column in rows[0] else 0
-    found = [row[at] for row in rows[1 if rows and column in rows[0] else 0 :] if len(row) > at and row[at]]
+    at = rows.pop(0).index(column) if rows and column in rows[0] else 0
+    found = [row[at] for row in rows if len(row) > at and row[at]]
     if not found:
         raise ClicksError(f"the file has no {column} ids. Write one per line.", file=str(path))
     return list(dict.fromkeys(found))
+
+
+def same_ids(given: Iterable[Any], known: NDArray[Any]) -> list[Any]:
+    """Return ids, each as the id of the model with the same text if there is one."""
+    from bmcd.clicks.ids import texts_of
+
+    by_text = texts_of(known)
+    return [by_text.get(str(one), one) for one in given]
 
 
 def own_ids(wanted: list[str], known: NDArray[Any], what: str, hint: str) -> list[Any]:
@@ -342,10 +356,9 @@ def own_ids(wanted: list[str], known: NDArray[Any], what: str, hint: str) -> lis
     >>> own_ids(["12", "7"], np.array([7, 12]), "user", "")
     [12, 7]
     """
-    from bmcd.clicks.ids import positions, texts_of
+    from bmcd.clicks.ids import positions
 
-    by_text = texts_of(known)
-    found = [by_text.get(text, text) for text in wanted]
+    found = same_ids(wanted, known)
     positions(found, known, what, hint)  # refuses unknown ids
     return found
 

@@ -212,8 +212,6 @@ def bytes_in_words(size: float) -> str:
     >>> bytes_in_words(1_250_000)
     '1.2 MB'
     """
-    for unit in ("B", "kB", "MB"):
-        if size < 1000:
-            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
-        size /= 1000
-    return f"{size:,.1f} GB"
+    from rich.filesize import decimal
+
+    return decimal(round(size))

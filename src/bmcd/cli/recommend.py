@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,7 +17,6 @@ from bmcd.cli.output import (
     TABLES,
     check_output,
     console,
-    open_table,
     print_json,
     rows_of,
     say,
@@ -28,7 +28,6 @@ from bmcd.utils import plain
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from bmcd.clicks.log import Clicks
     from bmcd.models.persistence import Model
 
 # Users whose recommendations are in memory at a time, when they are written to a file.
@@ -75,6 +74,7 @@ def recommend(
     target = None if output is None else check_output(output, TABLES, [model, users_file, histories, items_file])
     import bmcd
     from bmcd.clicks.histories import clicks_of_histories
+    from bmcd.clicks.ids import objects
     from bmcd.models.persistence import load_model
 
     fitted = load_model(model)
@@ -93,33 +93,36 @@ def recommend(
     if max_draws == 0:
         options["max_draws"] = None
     facts = {"version": bmcd.__version__, "k": k, "chunk": CHUNK, **options}
-    facts |= {} if rules is None else {"rules": rules.to_dict()}
-    options |= {"n_threads": threads} | ({} if rules is None else {"rules": rules})
+    if rules is not None:
+        options["rules"], facts["rules"] = rules, rules.to_dict()
     new_users = None
     if histories is None:
         texts = None if users is None else opt.ids_in(users)
         texts = texts if users_file is None else opt.ids_of_file(users_file, "user", layout)
         asked, is_open = wanted_users(fitted, texts), texts is None
     else:
-        lists = _histories(fitted, layout.ordered(histories).read(histories, notes=True))
-        asked, is_open = list(lists), True
-        new_users = clicks_of_histories(lists, known, "ignore" if ignore_unknown else "error")
+        own = layout.ordered(histories).read(histories, notes=True)
+        same = objects(opt.same_ids(own.items.tolist(), known.items))
+        own = replace(own, items=same, times=None, session_ids=None, order="rows")
+        new_users = clicks_of_histories(own, known, "ignore" if ignore_unknown else "error")
+        asked, is_open = own.users.tolist(), True
     n_more = max(len(asked) - show, 0) if is_open and target is None and not as_json else 0
     asked = asked[: len(asked) - n_more]
     reports: list[dict[str, Any]] = []
 
-    def recommended(first: int, last: int, **more: Any) -> Any:
+    def recommended(first: int, last: int, progress: bool | None = False) -> Any:
+        how = {**options, "n_threads": threads, "progress": progress}
         if new_users is None:
-            frame = fitted.recommend(k, asked[first:last], **options, **more)
+            frame = fitted.recommend(k, asked[first:last], **how)
         else:
-            frame = fitted.recommend_for(new_users.of_users(range(first, last)), k, **options, **more)
+            frame = fitted.recommend_for(new_users.of_users(range(first, last)), k, **how)
         if (found := getattr(frame, "attrs", {}).pop("rules", None)) is not None:
             reports.append(found)
         return frame
 
     n_users, about = len(asked), {"model": model, "k": k, "n_users": len(asked)}
     if target is None:
-        rows = rows_of(recommended(0, n_users))
+        rows = rows_of(recommended(0, n_users, None))
         if as_json:
             print_json({**about, "n_rows": len(rows), "file": None, **_price(reports), "recommendations": rows})
             return
@@ -135,18 +138,8 @@ def recommend(
     # Ids of several kinds are text in every part.
     text = [] if all(type(user) is int for user in asked) else ["user"]
     text += ["item"] if known.items.dtype == object else []
-    n_found = 0
-    if n_users > CHUNK:
-        facts |= {"users": asked, "histories": None if new_users is None else new_users.fingerprint()}
-        of, without = _fingerprint(model, facts), {"progress": False}
-        n_rows, n_found = write_in_parts(
-            target, lambda first, last: recommended(first, last, **without), n_users, CHUNK, of, text, raw=raw
-        )
-    else:
-        with open_table(target, text, raw=raw) as write:
-            frame = recommended(0, n_users)
-            write(frame)
-        n_rows = len(frame)
+    facts |= {"users": asked, "histories": None if new_users is None else new_users.fingerprint()}
+    n_rows, n_found = write_in_parts(target, recommended, n_users, CHUNK, _fingerprint(model, facts), text, raw=raw)
     if as_json:
         about |= {"n_rows": n_rows, "file": output, "n_users_of_earlier_run": n_found}
         print_json({**about, **_price(reports)})
@@ -194,19 +187,6 @@ def wanted_users(fitted: Model, texts: list[str] | None) -> list[Any]:
     if texts is None:
         return list(known.tolist())
     return opt.own_ids(texts, known, "user", "For new users, give their clicks with --histories.")
-
-
-def _histories(fitted: Model, clicks: Clicks) -> dict[Any, list[Any]]:
-    """Return each user's clicks in order, in the item ids of the model where they read the same."""
-    from bmcd.clicks.ids import texts_of
-
-    by_text = texts_of(fitted.clicks_.items)
-    items = [by_text.get(str(own), own) for own in clicks.items.tolist()]
-    starts, places = clicks.starts.tolist(), clicks.sequence.tolist()
-    return {
-        own: [items[place] for place in places[starts[row] : starts[row + 1]]]
-        for row, own in enumerate(clicks.users.tolist())
-    }
 
 
 def recommendation_table(rows: list[dict[str, Any]]) -> Table:

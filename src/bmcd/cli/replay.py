@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bmcd.cli.options import USUAL, AsJson, Layout, Seed, option
-from bmcd.cli.output import print_json, say
+from bmcd.cli.options import USUAL, Layout, Seed, option
+from bmcd.cli.output import say
 from bmcd.cli.serve import KeyFile, read_key
 
 if TYPE_CHECKING:
@@ -32,8 +31,7 @@ def replay(
     key_file: KeyFile = None,
     seed: Seed = 0,
     layout: Layout = USUAL,
-    as_json: AsJson = False,
-) -> None:
+) -> dict[str, Any]:
     """Send a log to a live service at its pace, and request recommendations along the way.
 
     For each list of -k items for the next click: the predicted probability that the click is in it, and whether it
@@ -43,25 +41,24 @@ def replay(
 
     log = between(layout.read(clicks, notes=True), first, last)
     run = Replay(log, url, speed=speed, k=k, ask=ask, key=read_key(key_file), seed=seed)
-    hours = run_replay(run, (lambda *_, **__: None) if as_json else say)
-    if as_json:
-        print_json({"hours": [hour._asdict() for hour in hours], **total(run, hours)})
+    hours = run_replay(run)
+    return {"hours": [hour._asdict() for hour in hours], **total(run, hours)}
 
 
-def run_replay(run: Replay, tell: Callable[..., None]) -> list[Hour]:
+def run_replay(run: Replay) -> list[Hour]:
     """Run a replay, print each hour when it is over, and return them."""
 
     def line(hour: str, clicks: int, lists: int, found: dict[str, Any], **style: str) -> None:
         rates = [found[name] if found.get("asked", 1) else None for name in ("predicted", "observed")]
         cells = ["" if rate is None else f"{100 * rate:.1f} %" for rate in rates]
-        tell(f"{hour:<18}{clicks:>10,}{lists:>10,}{cells[0]:>11}{cells[1]:>10}", **style)
+        say(f"{hour:<18}{clicks:>10,}{lists:>10,}{cells[0]:>11}{cells[1]:>10}", **style)
 
-    tell(f"{'hour':<18}{'clicks':>10}{'lists':>10}{'predicted':>11}{'observed':>10}", style="bold")
+    say(f"{'hour':<18}{'clicks':>10}{'lists':>10}{'predicted':>11}{'observed':>10}", style="bold")
     hours = run.run(lambda one: line(one.hour, one.clicks, one.asked, one._asdict()))
     every = total(run, hours)
     line("all", every["clicks"], every["lists"], every, style="bold")
     if run.largest_lag > 1:
-        tell(f"The service was up to {run.largest_lag:.0f} s late: use a smaller --speed.")
+        say(f"The service was up to {run.largest_lag:.0f} s late: use a smaller --speed.")
     return hours
 
 

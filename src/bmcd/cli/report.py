@@ -10,7 +10,6 @@ import typer
 
 from bmcd.cli.options import (
     USUAL,
-    AsJson,
     IgnoreUnknown,
     Layout,
     ModelFile,
@@ -23,7 +22,7 @@ from bmcd.cli.options import (
     own_ids,
     whole_numbers,
 )
-from bmcd.cli.output import check_output, file_size, print_json, say
+from bmcd.cli.output import check_output, file_size, say
 from bmcd.files import open_replacement, write_json
 from bmcd.utils import plain
 
@@ -51,8 +50,7 @@ def report(
     threads: Threads = None,
     layout: Layout = USUAL,
     ignore_unknown: IgnoreUnknown = False,
-    as_json: AsJson = False,
-) -> None:
+) -> dict[str, Any]:
     """Write an HTML report that opens in any browser, offline: a summary first, numbers second, methods last.
 
     Without --test it leaves out accuracy, cut-offs and baselines, which need test clicks.
@@ -75,10 +73,8 @@ def report(
             shown = own_ids(wanted, known.users, "user", "Show users that the model was fitted to.")
     reported = fitted if before is None else _named(before, load_model(before), model, fitted)
     bmcd.report(reported, None, test_clicks, target, rivals=None if rivals else {}, users=shown, **options)
-    if as_json:
-        print_json({"model": model, "test": test, "file": output, "bytes": target.stat().st_size})
-    else:
-        say(f"report: {output} ({file_size(target)}). Open it in a browser.")
+    say(f"report: {output} ({file_size(target)}). Open it in a browser.")
+    return {"model": model, "test": test, "file": output, "bytes": target.stat().st_size}
 
 
 def _named(before: Path, old: Any, now: Path, new: Any) -> dict[str, Any]:
@@ -90,8 +86,7 @@ def _named(before: Path, old: Any, now: Path, new: Any) -> dict[str, Any]:
 def card(
     model: ModelFile,
     output: Annotated[Path, option("The file to write: .md, .html or .json.", "--output", "-o")] = Path("card.md"),
-    as_json: AsJson = False,
-) -> None:
+) -> dict[str, Any]:
     """Write a model card: data, dates, members, calibration, groups of items, limits, intended use, versions."""
     from bmcd.models.persistence import load_model
     from bmcd.reporting.card import html_card, make_card, markdown_card
@@ -107,7 +102,5 @@ def card(
         text = markdown_card(fitted, digest) if kind == ".md" else html_card(fitted, digest)
         with open_replacement(target) as out:
             out.write(text)
-    if as_json:
-        print_json({"model": model, "file": output, "bytes": target.stat().st_size})
-    else:
-        say(f"model card: {output} ({file_size(output)})")
+    say(f"model card: {output} ({file_size(output)})")
+    return {"model": model, "file": output, "bytes": target.stat().st_size}

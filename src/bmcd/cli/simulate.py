@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from bmcd.cli.options import AsJson, Seed, option
-from bmcd.cli.output import TABLES, check_output, open_table, print_json, say, write_frame
+from bmcd.cli.options import Seed, option
+from bmcd.cli.output import TABLES, check_output, open_table, say, write_frame
 from bmcd.progress import counting
 
 if TYPE_CHECKING:
@@ -21,10 +23,9 @@ CHUNK = 50_000
 TAKES = {
     "bmcd": ("clusters", "alpha", "mean_clicks", "truth"),
     "tastes": ("tastes", "alpha", "mean_clicks", "truth"),
-    "sessions": ("days", "mean_clicks", "follow", "repeats", "drift"),
     "log": ("days", "mean_clicks"),
 }
-ARGUMENTS = {"tastes": "n_tastes", "clusters": "consensuses", "days": "n_days"}
+ARGUMENTS = {"tastes": "n_tastes", "clusters": "consensuses"}
 
 
 def simulate(
@@ -32,10 +33,10 @@ def simulate(
     users: Annotated[int, option("The number of users.", min=1)] = 3000,
     items: Annotated[int, option("The number of items.", min=1)] = PAPER_ITEMS,
     model: Annotated[
-        Literal["bmcd", "tastes", "sessions", "log"],
+        Literal["bmcd", "tastes", "log"],
         option(
-            "bmcd: one cluster per user, as in the paper's study; tastes: several tastes; sessions: clicks in "
-            "order, with times; log: a large log with times and items that come and go."
+            "bmcd: one cluster per user, as in the paper's study; tastes: several tastes; log: a log of any size, "
+            "with times and items that come and go."
         ),
     ] = "bmcd",
     tastes: Annotated[int | None, option("Number of tastes, with random consensuses. Default: 40.", min=1)] = None,
@@ -49,35 +50,23 @@ def simulate(
     ] = None,
     mean_clicks: Annotated[
         float | None,
-        option("Approximate mean number of clicks per user. Default: 5; tastes: 10; log: 20; per session: 6."),
+        option("Approximate mean number of clicks per user. Default: 5; tastes: 10; log: 20."),
     ] = None,
-    days: Annotated[int | None, option("Number of days. Default: 7 (sessions) or 30 (log).", min=1)] = None,
-    follow: Annotated[
-        float | None,
-        option("Share of clicks that follow the previous click (sessions). Default: 0.5.", min=0.0, max=1.0),
-    ] = None,
-    repeats: Annotated[
-        float | None, option("Share of repeated clicks (sessions). Default: 0.", min=0.0, max=1.0)
-    ] = None,
-    drift: Annotated[
-        float | None, option("Daily change of log popularity (sessions). Default: 0.3.", min=0.0)
-    ] = None,
+    days: Annotated[int | None, option("Number of days of a log. Default: 30.", min=1)] = None,
     seed: Seed = 0,
     truth: Annotated[
         Path | None, option("The file for each user's cluster and full ranking (.csv, .parquet, .json).")
     ] = None,
-    as_json: AsJson = False,
-) -> None:
+) -> dict[str, Any]:
     """Simulate clicks whose true parameters are known.
 
     As in the paper's study each user has a ranking of all items, drawn around the consensus of a cluster, and
     clicks the best of it. With --model tastes a user has several tastes, and there may be millions of users. With
-    --model sessions clicks have times: a click follows from the previous one, repeats an earlier one, or goes to an
-    item that is popular on that day. With --model log the log may be of any size: it is written hour by hour.
+    --model log clicks have times and repeat, and the log may be of any size: it is written day by day.
     """
     given = {
-        "tastes": tastes, "clusters": clusters, "alpha": alpha, "truth": truth, "days": days, "follow": follow,
-        "repeats": repeats, "drift": drift, "mean_clicks": mean_clicks,
+        "tastes": tastes, "clusters": clusters, "alpha": alpha, "truth": truth, "days": days,
+        "mean_clicks": mean_clicks,
     }  # fmt: skip
     given = {name: value for name, value in given.items() if value is not None}
     if wrong := ["--" + name.replace("_", "-") for name in given if name not in TAKES[model]]:
@@ -89,52 +78,32 @@ def simulate(
     settings: dict[str, Any] = {ARGUMENTS.get(name, name): given[name] for name in given if name != "truth"}
     facts: dict[str, Any] = {"clicks": output, "n_users": users, "n_items": items, "seed": seed}
     if model == "log":
-        n_days, mean = settings.get("n_days", 30), settings.get("mean_clicks", 20.0)
-        n_clicks = _write_log(target, users, items, mean, n_days, seed)
-        facts |= {"n_clicks": n_clicks, "days": n_days, "mean_clicks": mean}
-        if as_json:
-            print_json(facts)
-        else:
-            say(f"Simulated {n_clicks:,} clicks in {n_days} days, seed {seed}: {output}")
-            say(f"Next:   bmcd fit {output} -o model.bmcd --refresh 1h --last 72h")
-        return
+        settings = {"days": 30, "mean_clicks": 20.0} | settings
+        n_clicks = _write_log(target, settings["days"], bmcd.simulate_log(users, items, seed=seed, **settings))
+        say(f"Simulated {n_clicks:,} clicks in {settings['days']} days, seed {seed}: {output}")
+        say(f"Next:   bmcd fit {output} -o model.bmcd --refresh 1h --last 72h")
+        return {**facts, "n_clicks": n_clicks, **settings}
     found: Any
-    fit_options = of = ""
-    if model == "sessions":
-        found = bmcd.simulate_sessions(users, items, seed=seed, **settings)
-        facts |= settings
-        what = "sessions in order"
-    elif model == "tastes":
+    if model == "tastes":
         found = bmcd.simulate_tastes(users, items, seed=seed, **{"n_tastes": 40} | settings)
-        fit_options, of = (
-            f" --model tastes --tastes {len(found.rho)}",
-            "each taste's rank and probability of every item",
-        )
+        kind, mean, of = "tastes", 10.0, "each taste's rank and probability of every item"
     else:
         three = {} if items == PAPER_ITEMS else {"consensuses": 3}
         found = bmcd.simulate(users, items, seed=seed, **three | settings)
-        fit_options, of = (
-            f" --model bmcd --clusters {len(found.rho)}",
-            "each user's cluster, and the rank of every item",
-        )
-    if model != "sessions":
-        kind, n, scale = "tastes" if model == "tastes" else "clusters", len(found.rho), float(found.alpha[0])
-        mean = settings.get("mean_clicks", 10.0 if model == "tastes" else 5.0)
-        facts |= {"truth": truth, f"n_{kind}": n, "alpha": scale, "mean_clicks": mean}
-        what = f"{n} {kind}, alpha {scale:g}"
+        kind, mean, of = "clusters", 5.0, "each user's cluster, and the rank of every item"
+    n, scale = len(found.rho), float(found.alpha[0])
     _write_clicks(found.clicks, target)
     if true_target is not None:
         write_frame(_truth_of_tastes(found) if model == "tastes" else _truth(found), true_target)
-    if as_json:
-        print_json(facts | {"n_clicks": found.clicks.n_clicks})
-        return
-    say(f"Simulated {what}, seed {seed}:", style="bold")
+    facts |= {"truth": truth, f"n_{kind}": n, "alpha": scale, "mean_clicks": settings.get("mean_clicks", mean)}
+    say(f"Simulated {n} {kind}, alpha {scale:g}, seed {seed}:", style="bold")
     say(found.clicks.summary())
     say(f"\nClicks: {output}")
     if truth is not None:
         say(f"Truth:  {truth} ({of}; 1 is best)")
     if target.suffix.lower() != ".json":
-        say(f"Next:   bmcd fit {output} -o model.bmcd{fit_options}")
+        say(f"Next:   bmcd fit {output} -o model.bmcd --model {model} --{kind} {n}")
+    return {**facts, "n_clicks": found.clicks.n_clicks}
 
 
 def _write_clicks(clicks: Clicks, target: Path) -> None:
@@ -146,23 +115,17 @@ def _write_clicks(clicks: Clicks, target: Path) -> None:
             show(last)
 
 
-def _write_log(target: Path, users: int, items: int, mean_clicks: float, days: int, seed: int) -> int:
-    """Write a log of clicks with times, a day at a time; return the number of clicks."""
-    import numpy as np
+def _write_log(target: Path, days: int, hours: Iterator[dict[str, Any]]) -> int:
+    """Write a simulated log, a day at a time; return the number of clicks."""
     import pandas as pd
 
-    from bmcd.simulation import simulate_log
-
-    n, parts = 0, []
-    hours = simulate_log(users, items, mean_clicks=mean_clicks, days=days, seed=seed)
-    with open_table(target, raw=True) as write, counting(None, "hours", 24 * days) as show:
-        for hour, rows in enumerate(hours, 1):
-            parts.append(rows)
-            if hour % 24 == 0:
-                day = {name: np.concatenate([part[name] for part in parts]) for name in rows}
-                write(pd.DataFrame(day))
-                n, parts = n + len(day["item"]), []
-                show(hour)
+    n = 0
+    with open_table(target, raw=True) as write, counting(None, "days", days) as show:
+        for day in range(days):
+            rows = pd.concat([pd.DataFrame(hour) for hour in islice(hours, 24)])
+            write(rows)
+            n += len(rows)
+            show(day + 1)
     return n
 
 

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 from bmcd.cli import options as opt
 from bmcd.cli.options import in_data, option
-from bmcd.cli.output import check_output, print_json, say, write_frames
-
-if TYPE_CHECKING:
-    from bmcd.clicks.log import Clicks
+from bmcd.cli.output import check_output, say, write_frames
 
 READABLE = (".csv", ".parquet")  # which `bmcd fit` can read
 
@@ -34,8 +31,7 @@ def split(
     text_ids: opt.TextIds = False,
     most_clicked: opt.MostClicked = None,
     at_least: opt.AtLeast = None,
-    as_json: opt.AsJson = False,
-) -> None:
+) -> dict[str, Any]:
     """Hold out some clicks of each user, to evaluate predictions on them later.
 
     Both files have the columns of the log that were read, under the same names. A repeated click counts once, at
@@ -54,9 +50,6 @@ def split(
     frames = [part.to_frame("pandas").rename(columns=names) for part in parts]
     write_frames(dict(zip(targets, frames, strict=True)), raw=True)  # what is read again must have the same ids
     unseen = int(((parts[0].per_item == 0) & (parts[1].per_item > 0)).sum())
-    if as_json:
-        print_json(_facts(data, parts, train, test, unseen) | {"k": k, "by": by, "seed": seed})
-        return
     say(f"{clicks}:", style="bold")
     say(data.summary())
     say(f"\n{parts[0].history[-1]}.")
@@ -69,8 +62,6 @@ def split(
     ignored = ["--ignore-unknown"] if unseen else []
     say("Next: " + shlex.join(["bmcd", "fit", str(train), "-o", "model.bmcd", *options, *titled]))
     say("      " + shlex.join(["bmcd", "evaluate", "model.bmcd", str(test), "-k", str(k), *options, *ignored]))
-
-
-def _facts(data: Clicks, parts: tuple[Clicks, Clicks], train: Path, test: Path, unseen: int) -> dict[str, Any]:
     numbers = {"n_users": parts[0].n_users, "n_train": parts[0].n_clicks, "n_test": parts[1].n_clicks}
-    return {"train": train, "test": test, "data": data.summary(), **numbers, "n_items_only_in_test": unseen}
+    facts = {"train": train, "test": test, "data": data.summary(), **numbers, "n_items_only_in_test": unseen}
+    return {**facts, "k": k, "by": by, "seed": seed}

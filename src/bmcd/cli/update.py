@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from bmcd.cli.errors import held_back
-from bmcd.cli.options import USUAL, AsJson, Layout, TextIds, option
-from bmcd.cli.output import MODELS, check_output, print_json, say
+from bmcd.cli.options import USUAL, Layout, TextIds, option
+from bmcd.cli.output import MODELS, check_output, say
 from bmcd.errors import InputError
 
 
@@ -27,8 +27,7 @@ def update(
     ] = None,
     layout: Layout = USUAL,
     text_ids: TextIds = False,
-    as_json: AsJson = False,
-) -> None:
+) -> dict[str, Any]:
     """Add clicks to a model of counts: its counts are then those of a fit to all clicks.
 
     For a Blend of counts, as `bmcd fit` makes it of a log with times or order, and for Trending, Transitions,
@@ -50,15 +49,13 @@ def update(
     after = fitted.clicks_
     with held_back():
         fitted.save(target)
-    facts = {
-        "n_read": len(more.sequence), "n_before": before, "n_clicks": len(after.sequence),
-        "n_users": after.n_users, "n_items": after.n_items,
-    }  # fmt: skip
-    if as_json:
-        print_json({**facts, "model": output or model, "seconds": round(time.monotonic() - began, 3)})
-        return
     say(
         f"{len(more.sequence):,} clicks read; the model has {len(after.sequence):,} now (before: {before:,}), of "
         f"{after.n_users:,} users on {after.n_items:,} items."
     )
     say(f"{output or model} is updated.")
+    return {
+        "n_read": len(more.sequence), "n_before": before, "n_clicks": len(after.sequence),
+        "n_users": after.n_users, "n_items": after.n_items, "model": output or model,
+        "seconds": round(time.monotonic() - began, 3),
+    }  # fmt: skip

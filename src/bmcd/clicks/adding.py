@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bmcd.clicks.ids import WHOLE, objects, places_of, whole_numbers
-from bmcd.clicks.item_table import ItemGroups, ItemTable
 from bmcd.clicks.sequences import owners
 from bmcd.clicks.times import read_duration
 from bmcd.errors import ClicksError
@@ -42,7 +41,9 @@ def add(log: Clicks, more: Clicks, keep: str | None = None) -> Clicks:
         n_dropped=log.n_dropped + more.n_dropped,
     )  # fmt: skip
     if log.items_table is not None:
-        found = replace(found, items_table=_table(log.items_table, joined_ids(log.items, found.items)[1]))
+        place = joined_ids(log.items, found.items)[1]
+        known = np.where(place < log.n_items, place, -1)
+        found = replace(found, items_table=log.items_table.take(known))
     return _with_titles(found, log, more)
 
 
@@ -116,37 +117,14 @@ def _used(codes: Ints, ids: NDArray[Any]) -> tuple[Ints, NDArray[Any]]:
     return (np.cumsum(used) - 1)[codes], ids[used]
 
 
-def _table(table: ItemTable, place: Ints) -> ItemTable:
-    """Return the item table of items by their places in the one there was; nothing is known of others."""
-    known = place < table.n_items
-    found = table.take(np.where(known, place, 0))
-    groups = {}
-    for name, one in found.groups.items():
-        lengths = np.diff(one.starts)
-        starts = np.concatenate(([0], np.cumsum(np.where(known, lengths, 0)))).astype(np.int64)
-        groups[name] = ItemGroups(one.names, starts, one.numbers[np.repeat(known, lengths)])
-    nothing: dict[str, Any] = {"links": "", "pictures": "", "dates": np.datetime64("NaT")}
-    own: dict[str, Any] = {
-        name: None if (values := getattr(found, name)) is None else np.where(known, values, empty)
-        for name, empty in nothing.items()
-    }
-    numbers = {name: np.where(known, values, np.nan) for name, values in found.numbers.items()}
-    return replace(found, groups=groups, numbers=numbers, **own)
-
-
 def _with_titles(found: Clicks, log: Clicks, more: Clicks) -> Clicks:
     """Give items their titles; those of the log go before those of the clicks that were added."""
-    titles: dict[Any, str] = {}
-    place = places_of(found.items)
-    by_text = {} if found.items.dtype.kind == "i" else {str(value): value for value in place}
-    for clicks in (more, log):
-        if clicks.titles is None or clicks.titled is None:
-            continue
-        for item, title in zip(clicks.items[clicks.titled].tolist(), clicks.titles[clicks.titled], strict=True):
-            own = item if item in place else by_text.get(str(item))
-            if own is not None:
-                titles[own] = str(title)
     if log.titles is None and more.titles is None:
         return found
-    every, titled = objects([titles.get(item, str(item)) for item in place]), [item in titles for item in place]
-    return replace(found, titles=every, titled=np.array(titled, np.bool_))
+    titles, titled = objects([str(item) for item in found.items.tolist()]), np.zeros(found.n_items, np.bool_)
+    for clicks in (more, log):
+        if clicks.titles is not None and clicks.titled is not None:
+            place = joined_ids(found.items, clicks.items)[1]
+            known = clicks.titled & (place < found.n_items)
+            titles[place[known]], titled[place[known]] = clicks.titles[known], True
+    return replace(found, titles=titles, titled=titled)

@@ -10,6 +10,7 @@ import re
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from itertools import chain
 
 import numpy as np
 
@@ -84,15 +85,26 @@ class TextFile:
             chunk += (start := source.read1(CHUNK))
         mark = next((mark for mark in MARKS if chunk.startswith(mark)), b"")
         self.by_mark = MARKS.get(mark)
-        chunk, self.encoding = chunk[len(mark) :], self.by_mark or self.encoding
-        recode = None if self.encoding == "utf-8" else _Recoder(self.file, self.encoding)
-        while chunk:
-            data = chunk if recode is None else recode(chunk)
-            if data:  # part of a character gives no text yet, and no text would mean the end
+        self.encoding = self.by_mark or self.encoding
+        # An empty chunk would mean the end.
+        chunks = filter(None, chain([chunk[len(mark) :]], iter(lambda: source.read1(CHUNK), b"")))
+        yield from chunks if self.encoding == "utf-8" else self._recoded(chunks)
+
+    def _recoded(self, chunks: Iterator[bytes]) -> Iterator[bytes]:
+        """Convert another encoding to UTF-8; errors name the line that is not in that encoding."""
+        done = 0
+        try:
+            for text in codecs.iterdecode(chunks, self.encoding):
+                data = text.encode()
                 yield data
-            chunk = source.read1(CHUNK)
-        if recode is not None:
-            yield recode(b"", final=True)
+                done += data.count(b"\n")
+        except UnicodeError as error:
+            if isinstance(error, UnicodeDecodeError):
+                readable = error.object[: error.start].decode(self.encoding, "ignore")
+                done += readable.count("\n")
+            reason = f"the line is not {self.encoding} ({error}). Say which encoding it is: "
+            said = Message(reason, Option("encoding", "utf-8"), ".")
+            raise ClicksError(said, file=self.file, line=done + 1) from error
 
     def _check(self, block: bytes, done: int) -> None:
         try:
@@ -121,31 +133,6 @@ def n_lines(block: bytes) -> int:
     2
     """
     return int(np.count_nonzero(np.frombuffer(block, np.uint8) == ord("\n")))
-
-
-class _Recoder:
-    """Convert chunks of another encoding to UTF-8; errors name the line that is not in that encoding."""
-
-    def __init__(self, file: str, encoding: str) -> None:
-        self.file, self.encoding, self.done = file, encoding, 0
-        self.decoder = codecs.getincrementaldecoder(encoding)()
-
-    def __call__(self, chunk: bytes, final: bool = False) -> bytes:
-        before = self.decoder.getstate()
-        try:
-            data = self.decoder.decode(chunk, final).encode()
-        except UnicodeError as error:
-            line = self.done + 1
-            if isinstance(error, UnicodeDecodeError):
-                self.decoder.setstate(before)
-                readable = self.decoder.decode(chunk[: max(error.start - len(before[0]), 0)])
-                line += readable.count("\n")
-            reason = f"the line is not {self.encoding} ({error}). Say which encoding it is: "
-            raise ClicksError(
-                Message(reason, Option("encoding", "utf-8"), "."), file=self.file, line=line
-            ) from error
-        self.done += data.count(b"\n")
-        return data
 
 
 def _not_utf8(byte: int) -> Message:

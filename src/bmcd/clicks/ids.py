@@ -40,12 +40,6 @@ def objects(values: list[Any]) -> NDArray[np.object_]:
     return array
 
 
-def check_missing(missing: str) -> None:
-    """Refuse anything but "error" and "drop"."""
-    if missing not in ("error", "drop"):
-        raise ClicksError(f"missing must be 'error' or 'drop', not {shown(missing)}.")
-
-
 def encode(values: Any, column: str, missing: Missing = "error", advice: str = "") -> Coded:
     """Number the ids of a column in order of first appearance; ids that are whole numbers become int64.
 
@@ -322,6 +316,15 @@ def id_ranks(ids: NDArray[Any]) -> NDArray[np.int64]:
     ranks = np.empty(len(ids), np.int64)
     ranks[order] = np.arange(len(ids))
     return ranks
+
+
+def is_unicode(text: str) -> bool:
+    """Return whether a text has no lone surrogate, which no file and no frame can hold."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def places_of(known: NDArray[Any]) -> dict[Any, int]:

@@ -15,13 +15,18 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from scipy import sparse
 
-from bmcd.clicks.ids import objects, positions
+from bmcd.clicks.ids import is_unicode, objects, positions
 from bmcd.clicks.times import BadTimeError, clocked, times_of_column
 from bmcd.errors import ClicksError, InputError, InputTypeError
 from bmcd.utils import listed, shown
 
-LINKS, PICTURES, DATES = ("link", "url"), ("image", "picture"), ("date", "published")
-LONGEST = 2000
+# What columns with a known meaning may be called, the first name first.
+ROLES = {
+    "title": ("title",), "links": ("link", "url"), "pictures": ("image", "picture"), "dates": ("date", "published"),
+}  # fmt: skip
+# What stands in these arrays of a table for an item that has none.
+NOTHING: dict[str, Any] = {"links": "", "pictures": "", "dates": np.datetime64("NaT")}
+ADDRESSES, LONGEST = ("links", "pictures"), 2000
 # In a text cell this stands between the groups of an item that is in several.
 BETWEEN = "|"
 # A column in which more than this share of the items has its own value is a text, and no grouping.
@@ -72,17 +77,12 @@ class ItemGroups(NamedTuple):
 
     def take(self, items: NDArray[Any]) -> ItemGroups:
         """Return the groups of some items; names stay, also those that no item has any more."""
-        lengths = np.diff(self.starts)[items]
-        starts = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
-        places = np.repeat(self.starts[:-1][items] - starts[:-1], lengths) + np.arange(starts[-1])
-        return ItemGroups(self.names, starts, self.numbers[places])
+        taken = self.matrix[items]
+        return ItemGroups(self.names, taken.indptr.astype(np.int64), taken.indices.astype(np.int32))
 
     def has(self, wanted: NDArray[np.int64]) -> Bools:
         """Return which items are in one of these groups."""
-        is_wanted = np.zeros(len(self.names) + 1, np.bool_)
-        is_wanted[wanted] = True
-        owner = np.repeat(np.arange(len(self.starts) - 1), np.diff(self.starts))
-        return np.bincount(owner[is_wanted[self.numbers]], minlength=len(self.starts) - 1) > 0
+        return np.asarray(self.matrix[:, wanted].sum(axis=1) > 0)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -111,10 +111,16 @@ class ItemTable:
     """Addresses that were left out: not http, not https, not relative."""
 
     def take(self, items: NDArray[Any]) -> ItemTable:
-        """Return the table of some items, given by their columns, in that order."""
-        own: dict[str, Any] = {name: None if (v := getattr(self, name)) is None else v[items] for name in ARRAYS}
-        groups = {name: one.take(items) for name, one in self.groups.items()}
-        numbers = {name: one[items] for name, one in self.numbers.items()}
+        """Return the table of some items, given by their columns, in that order; of -1 nothing is known."""
+        own: dict[str, Any] = {
+            name: None if (values := getattr(self, name)) is None else np.append(values, nothing)[items]
+            for name, nothing in NOTHING.items()
+        }
+        groups = {
+            name: one._replace(starts=np.append(one.starts, one.starts[-1])).take(items)
+            for name, one in self.groups.items()
+        }
+        numbers = {name: np.append(values, np.nan)[items] for name, values in self.numbers.items()}
         return replace(self, n_items=len(items), groups=groups, numbers=numbers, **own)
 
     def grouping(self, name: str | None) -> tuple[str, ItemGroups]:
@@ -130,41 +136,26 @@ class ItemTable:
     def __repr__(self) -> str:
         parts = [f"{name}: {len(one.names):,} groups" for name, one in self.groups.items()]
         parts += [f"{name}: numbers" for name in self.numbers]
-        parts += [name for name in ARRAYS if getattr(self, name) is not None]
+        parts += [name for name in NOTHING if getattr(self, name) is not None]
         return f"ItemTable({'; '.join([f'{self.n_items:,} items', *parts])})"
 
 
-ARRAYS = ("links", "pictures", "dates")
+def _roles(have: Sequence[str], title: str | None = None) -> dict[str, str]:
+    """Return the columns with a known meaning: items in "item", or in the first one.
 
-
-class TableColumns(NamedTuple):
-    """Which columns of a table of items hold what, by their names there."""
-
-    item: str
-    title: str | None
-    link: str | None
-    picture: str | None
-    date: str | None
-    others: tuple[str, ...]
-
-    @classmethod
-    def of(cls, have: Sequence[str], title: str | None = None) -> TableColumns:
-        """Find the columns: items in "item", or in the first one.
-
-        >>> TableColumns.of(["sku", "Title", "section", "URL"])[:3]
-        ('sku', 'Title', 'URL')
-        """
-        lower = {name.strip().lower(): name for name in reversed(have)}
-        if not have or (title is not None and title not in have):
-            raise ClicksError(f"there is no column {title!r} in the item table, but {listed(list(have))}.")
-        found: dict[str, str | None] = {"item": lower.get("item", have[0])}
-        for what, usual in (("title", ("title",)), ("link", LINKS), ("picture", PICTURES), ("date", DATES)):
-            found[what] = next(
-                (lower[name] for name in usual if name in lower and lower[name] != found["item"]), None
-            )
-        found["title"] = title or found["title"]
-        others = tuple(name for name in have if name not in found.values())
-        return cls(**found, others=others)  # type: ignore[arg-type]
+    >>> _roles(["sku", "Title", "section", "URL"])
+    {'item': 'sku', 'title': 'Title', 'links': 'URL'}
+    """
+    if not have or (title is not None and title not in have):
+        raise ClicksError(f"there is no column {title!r} in the item table, but {listed(list(have))}.")
+    lower = {name.strip().lower(): name for name in reversed(have)}
+    found = {"item": lower.get("item", have[0])}
+    for role, usual in ROLES.items():
+        named = [lower[name] for name in usual if name in lower and lower[name] != found["item"]]
+        if role == "title" and title:
+            named = [title]
+        found |= {role: named[0]} if named else {}
+    return found
 
 
 def make_item_table(
@@ -184,21 +175,20 @@ def make_item_table(
     >>> table.groups["section"].of_item(0), steps
     (('x', 'y'), ['item table: 1 rows about items nobody clicked left out'])
     """
-    which = TableColumns.of(list(columns), title)
-    wanted = None if groups is None else [groups] if isinstance(groups, str) else list(groups)
-    for name in wanted or ():
-        if name not in columns or name == which.item:
-            has = listed([one for one in columns if one != which.item])
-            raise ClicksError(f"there is no column of groups {shown(name)} in the item table; it has {has}.")
+    roles = _roles(list(columns), title)
+    wanted = [groups] if isinstance(groups, str) else None if groups is None else list(groups)
+    if wrong := [name for name in wanted or () if name not in columns or name == roles["item"]]:
+        has = listed([one for one in columns if one != roles["item"]])
+        raise ClicksError(f"there is no column of groups {shown(wrong[0])} in the item table; it has {has}.")
     # Ids are compared as text, since those of a file may be numbers or not.
     own = items.tolist()
     place = {str(item).strip(): column for column, item in enumerate(own)}
-    rows = np.array([place.get(_text(value), -1) for value in columns[which.item]], np.int64)
+    rows = np.array([place.get(_text(value), -1) for value in columns[roles["item"]]], np.int64)
     if not (rows >= 0).any():
-        given = next((shown(_text(value)) for value in columns[which.item]), "no row")
+        given = next((shown(_text(value)) for value in columns[roles["item"]]), "no row")
         raise ClicksError(
             f"no item of the table was clicked ({given} against {shown(own[0])}). Check the ids in the column "
-            f"{which.item!r}.",
+            f"{roles['item']!r}.",
         )
     known = np.flatnonzero(rows >= 0)
     steps = []
@@ -207,55 +197,48 @@ def make_item_table(
     if lacking := len(own) - len(np.unique(rows[known])):
         steps.append(f"item table: {lacking:,} of {len(own):,} items are not in it")
 
-    def first(name: str | None) -> list[str] | None:
-        """Return the first text of each item in a column."""
-        if name is None:
+    n_refused = 0
+
+    def first(role: str) -> NDArray[np.object_] | None:
+        """Return the first text of each item in the column with this meaning."""
+        nonlocal n_refused
+        if role not in roles:
             return None
         texts = [""] * len(own)
         for row in known.tolist():
-            if not texts[rows[row]]:
-                texts[rows[row]] = _checked(_text(columns[name][row]), name, row)
-        return texts
-
-    titles = {own[column]: text for column, text in enumerate(first(which.title) or ()) if text}
-    refused, addresses = 0, dict[str, Any]()
-    for what, column_of in (("links", which.link), ("pictures", which.picture)):
-        if column_of is None:
-            continue
-        found = objects([""] * len(own))
-        for row in known.tolist():
-            address = _text(columns[column_of][row])
-            if address and not found[rows[row]]:
-                if is_safe(address):
-                    found[rows[row]] = address
+            text = _text(columns[roles[role]][row])
+            if text and not texts[rows[row]]:
+                if role in ADDRESSES and not is_safe(text):
+                    n_refused += 1
                 else:
-                    refused += 1
-        addresses[what] = found
-    dates = None if which.date is None else _dates(first(which.date) or [], which.date)
+                    texts[rows[row]] = _checked(text, roles[role], row)
+        return objects(texts)
+
+    titles, dates = first("title"), first("dates")
     grouped, numbers = dict[str, ItemGroups](), dict[str, NDArray[np.float64]]()
-    for name in columns:
-        if name not in which.others and name not in (wanted or ()):
-            continue
-        values = columns[name]
+    for name, values in columns.items():
         is_wanted = wanted is not None and name in wanted
-        if not is_wanted and (found_numbers := _numbers(values, rows, len(own))) is not None:
-            numbers[name] = found_numbers
-            continue
-        if wanted is not None and not is_wanted:
-            continue
+        if not is_wanted:
+            if name in roles.values():
+                continue
+            if (found := _numbers(values, rows, len(own))) is not None:
+                numbers[name] = found
+            if found is not None or wanted is not None:
+                continue
         names: list[list[str]] = [[] for _ in own]
         for row in known.tolist():
             names[rows[row]] += [_checked(one, name, row) for one in _several(values[row])]
         one = ItemGroups.of(names)
-        if not is_wanted and len(one.names) > max(FEW_GROUPS, MOST_OWN * len(own)):
-            steps.append(
-                f"item table: the column {name!r} left out, since it has {len(one.names):,} different texts for "
-                f"{len(own):,} items; groups=[{name!r}] keeps it"
-            )
+        if is_wanted or len(one.names) <= max(FEW_GROUPS, MOST_OWN * len(own)):
+            grouped[name] = one
             continue
-        grouped[name] = one
-    table = ItemTable(len(own), grouped, numbers, addresses.get("links"), addresses.get("pictures"), dates, refused)
-    return table, titles, steps
+        steps.append(
+            f"item table: the column {name!r} left out, since it has {len(one.names):,} different texts for "
+            f"{len(own):,} items; groups=[{name!r}] keeps it"
+        )
+    table = ItemTable(len(own), grouped, numbers, first("links"), first("pictures"))
+    table = replace(table, dates=None if dates is None else _dates(dates, roles["dates"]), n_refused=n_refused)
+    return table, {own[column]: text for column, text in enumerate([] if titles is None else titles) if text}, steps
 
 
 def is_safe(address: str) -> bool:
@@ -396,10 +379,8 @@ def _several(value: Any) -> list[str]:
 
 
 def _checked(text: str, name: str, row: int) -> str:
-    try:
-        text.encode()
-    except UnicodeEncodeError:  # a lone surrogate, which no file can hold
-        raise ClicksError(f"{shown(text)} is not valid Unicode.", row=row, column=name) from None
+    if not is_unicode(text):
+        raise ClicksError(f"{shown(text)} is not valid Unicode.", row=row, column=name)
     return text
 
 
@@ -422,7 +403,7 @@ def _numbers(values: Sequence[Any], rows: NDArray[np.int64], n_items: int) -> ND
     return found if some else None
 
 
-def _dates(texts: list[str], name: str) -> NDArray[Any]:
+def _dates(texts: NDArray[np.object_], name: str) -> NDArray[Any]:
     column = pa.chunked_array([pa.array([text or None for text in texts], pa.string())])
     try:
         times, absent = clocked(*times_of_column(column, name))

@@ -6,7 +6,6 @@ import hashlib
 import operator
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
-from itertools import combinations
 from typing import Any, Literal
 
 import numpy as np
@@ -17,11 +16,10 @@ from bmcd.clicks import adding, splitting
 from bmcd.clicks.frames import Library, column_names, columns, library_of
 from bmcd.clicks.ids import Coded, Missing, distinct, places_of, positions
 from bmcd.clicks.item_table import ItemTable, make_item_table
-from bmcd.clicks.rows import Rows, complete, rows_of_frame
+from bmcd.clicks.rows import LogColumns, Rows, complete, rows_of_frame
 from bmcd.clicks.sequences import (
     DistinctClicks,
     Sequences,
-    SessionChangeError,
     distinct_clicks,
     grouped,
     in_rows,
@@ -132,10 +130,9 @@ class Clicks:
         ['Seven', '9']
         """
         gap = read_duration(session_gap, "session_gap")
-        names = {"user": user, "item": item, "title_column": title_column, "session_column": session_column}
-        check_columns({**names, "time_column": time_column}, titles)
-        rows = rows_of_frame(frame, user, item, time_column, title_column, missing, order, session_column)
-        clicks = replace(cls.from_rows(rows, gap), library=library_of(frame))
+        asked = LogColumns(user, item, title_column, time_column, session_column, order, missing)
+        asked.check(titles)
+        clicks = replace(cls.from_rows(rows_of_frame(frame, asked), gap), library=library_of(frame))
         return clicks if titles is None else clicks.with_titles(titles, item=title_item, title=title, usual=item)
 
     @classmethod
@@ -149,13 +146,10 @@ class Clicks:
                 sessions=sessions,
                 order=rows.order,
             )
-        except SessionChangeError as error:
-            row = error.row if rows.kept is None else int(rows.kept[error.row])
-            reason = (
-                "the same click (user, item and time) is in the log twice, with two sessions. Remove one of the "
-                "rows, or correct its session."
-            )
-            raise ClicksError(reason, row=row) from None
+        except ClicksError as error:
+            if error.row is None or rows.kept is None:
+                raise
+            raise ClicksError(error.reason, row=int(rows.kept[error.row])) from None
         if rows.titles is not None:
             titles, steps = titles_of_rows(rows.items, rows.titles)
             clicks = clicks.with_titles(titles).with_steps(*steps)
@@ -233,14 +227,6 @@ class Clicks:
         if others:
             clicks = clicks.with_steps(f"{others} entries other than 0 and 1 were taken as one click each")
         return clicks if titles is None else clicks.with_titles(titles)
-
-    def with_matrix(self, matrix: sparse.csr_array[Any], users: NDArray[Any] | None = None) -> Clicks:
-        """Return an unordered log of other clicks on the same items, by the users given or the same users."""
-        own = self.users if users is None else users
-        changes: dict[str, Any] = {"starts": matrix.indptr.astype(np.int64), "history": (), "n_repeated": 0}
-        changes |= {"sequence": matrix.indices.astype(np.int32), "times": None, "session_ids": None, "order": None}
-        changes["session_over"] = None
-        return replace(self, users=own, **changes, n_dropped=0, split="", n_new_users=0)
 
     @property
     def sequences(self) -> Sequences:
@@ -701,13 +687,3 @@ def _chosen(places: ArrayLike, number: int) -> NDArray[np.int64]:
     own = np.asarray(places)
     chosen: NDArray[np.int64] = np.arange(number)[own if own.size else own.astype(np.int64)]
     return chosen
-
-
-def check_columns(names: Mapping[str, str | None], titles: Any) -> None:
-    """Refuse columns of a log that contradict each other, given by the arguments that name them."""
-    given = {argument: name for argument, name in names.items() if name is not None}
-    for (one, name), (two, other) in combinations(given.items(), 2):
-        if name == other:
-            raise ClicksError(f"{one} and {two} are both {name!r}; they must be two different columns.")
-    if titles is not None and "title_column" in given:
-        raise ClicksError("titles and title_column are two sources of titles. Give one of them.")

@@ -12,11 +12,11 @@ from typing import Any, Literal
 
 from bmcd.clicks.decoding import opened
 from bmcd.clicks.frames import Library
-from bmcd.clicks.ids import Missing, check_missing
-from bmcd.clicks.log import Clicks, check_columns
-from bmcd.clicks.rows import order_of_log, rows_of_frame, rows_of_text
+from bmcd.clicks.ids import Missing
+from bmcd.clicks.log import Clicks
+from bmcd.clicks.rows import LogColumns, rows_of_frame, rows_of_text
 from bmcd.clicks.text_files import Names, TextTable, wrong_header
-from bmcd.clicks.times import Order, read_duration
+from bmcd.clicks.times import read_duration
 from bmcd.clicks.titles import title_columns, titles_of_text
 from bmcd.errors import ClicksError, Message, Option
 from bmcd.utils import import_optional, listed, shown
@@ -109,32 +109,20 @@ def read_clicks(
     >>> clicks.history
     ("columns separated by ';', as the header shows", "blanks around 1 user ids stripped: 'ann '")
     """
-    check_missing(missing)
     if library not in LIBRARIES:
         raise ClicksError(f"library must be one of {listed(list(map(repr, LIBRARIES)))}, not {shown(library)}.")
     if library == "polars":  # the others are always there
         import_optional(library, needed_by="library='polars'")
     gap = read_duration(session_gap, "session_gap")
-    wanted = {"user": user, "item": item, "title_column": title_column, "session_column": session_column}
-    wanted["time_column"] = time_column
-    rule: Order | None = "rows" if order == "rows" else None
-
-    def named(have: list[str]) -> dict[str, str]:
-        when, _ = order_of_log(order, time_column, have, (user, item, title_column), session_column)
-        own = {**wanted, "time_column": when}
-        return {argument: name for argument, name in own.items() if name is not None}
-
+    asked = LogColumns(user, item, title_column, time_column, session_column, order, missing)
     file = os.fsdecode(path)
     with located(file):
-        check_columns(wanted, titles)
+        asked.check(titles)
         if (usual := usual_delimiter(file, delimiter)) is None:
-            frame = read_parquet(file, named)
-            rows = rows_of_frame(frame, user, item, time_column, title_column, missing, order, session_column)
-            del frame
-            clicks = Clicks.from_rows(rows, gap)
+            clicks = Clicks.from_rows(rows_of_frame(read_parquet(file, asked.among), asked), gap)
         else:
-            table = TextTable(file, named, usual, delimiter, encoding)
-            rows = rows_of_text(table, missing, text_ids, rule, time_column is None)
+            table = TextTable(file, asked.among, usual, delimiter, encoding)
+            rows = rows_of_text(table, asked, text_ids)
             try:
                 clicks = Clicks.from_rows(rows, gap)
             except ClicksError as error:

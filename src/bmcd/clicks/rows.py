@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
+from itertools import combinations
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,7 +15,6 @@ from bmcd.clicks.ids import (
     Coded,
     Missing,
     by_appearance,
-    check_missing,
     encode,
     encode_text,
     how_to_drop,
@@ -22,7 +22,7 @@ from bmcd.clicks.ids import (
     strip,
     whole_texts,
 )
-from bmcd.clicks.text_files import TextTable
+from bmcd.clicks.text_files import TextTable, wrong_header
 from bmcd.clicks.times import BadTimeError, Order, TimeReader, clocked, times_of_column
 from bmcd.errors import ClicksError, Message, Option
 from bmcd.utils import and_list, listed, shown
@@ -47,59 +47,99 @@ class Rows(NamedTuple):
     """What was done to them."""
 
 
-def rows_of_frame(
-    frame: Any,
-    user: str,
-    item: str,
-    time_column: str | None = None,
-    title_column: str | None = None,
-    missing: Missing = "error",
-    order: str | None = None,
-    session_column: str | None = None,
-) -> Rows:
+class LogColumns(NamedTuple):
+    """Which columns of a log to read, by the arguments that name them, and how."""
+
+    user: str = "user"
+    item: str = "item"
+    title_column: str | None = None
+    time_column: str | None = None
+    session_column: str | None = None
+    order: str | None = None
+    missing: Missing = "error"
+
+    def named(self) -> dict[str, str]:
+        """Return the columns that are given, by argument."""
+        own = {name: value for name, value in self._asdict().items() if name not in ("order", "missing")}
+        return {name: value for name, value in own.items() if value is not None}
+
+    def check(self, titles: Any) -> None:
+        """Refuse what is not known or contradicts itself."""
+        if self.missing not in ("error", "drop"):
+            raise ClicksError(f"missing must be 'error' or 'drop', not {shown(self.missing)}.")
+        if self.order not in (None, "time", "rows", "none"):
+            raise ClicksError(f"order must be 'time', 'rows' or 'none', not {shown(self.order)}.")
+        for (one, name), (two, other) in combinations(self.named().items(), 2):
+            if name == other:
+                raise ClicksError(f"{one} and {two} are both {name!r}; they must be two different columns.")
+        if titles is not None and self.title_column is not None:
+            raise ClicksError("titles and title_column are two sources of titles. Give one of them.")
+        if self.order in ("rows", "none") and self.time_column is not None:
+            raise ClicksError(
+                f"order={self.order!r} and a time column contradict each other. Leave out one of them."
+            )
+
+    def among(self, have: Sequence[str]) -> dict[str, str]:
+        """Return the columns to read; one named "time" has the times unless `order` or its other use forbids it."""
+        found = self.named()
+        if self.order not in ("rows", "none") and "time" in have and "time" not in found.values():
+            found.setdefault("time_column", "time")
+        if self.order == "time" and "time_column" not in found:
+            said = "order='time' needs a column of times. Name it: "
+            raise ClicksError(Message(said, Option("time_column", "..."), "."))
+        if self.session_column is not None and self.order_of(found) is None:
+            said = f"the sessions in {self.session_column!r} need a log with an order. Say where it is: "
+            raise ClicksError(Message(said, Option("time_column", "..."), " or ", Option("order", "rows"), "."))
+        return found
+
+    def order_of(self, found: Mapping[str, str]) -> Order | None:
+        """Return where the order of the clicks comes from, if these columns are read."""
+        return "time" if "time_column" in found else "rows" if self.order == "rows" else None
+
+    def without_times(self) -> Message:
+        """Say how the log is read without its times, if they are in a column that nobody has named."""
+        if self.time_column is not None:
+            return Message("")
+        said = " The column 'time' is used because of its name; to read the log without an order, say "
+        return Message(said, Option("order", "none"), ".")
+
+
+NEEDED = {"user": "a user and an item", "item": "a user and an item", "session_column": "a session"}
+"""What every row must have."""
+CODED = ("user", "item", "title_column", "session_column")
+
+
+def rows_of_frame(frame: Any, asked: LogColumns) -> Rows:
     """Return the complete rows of a log that is a pandas, polars or Arrow table."""
-    check_missing(missing)
-    have, wanted = column_names(frame), {"user": user, "item": item}
-    by_name = time_column is None
-    time_column, source = order_of_log(order, time_column, have, (user, item, title_column), session_column)
-    if strange := [name for name in wanted.values() if name not in have]:
-        call = ", ".join(f"{what}={(name if name in have else '...')!r}" for what, name in wanted.items())
-        raise ClicksError(
-            f"there is no column {strange[0]!r}; the columns are {listed([shown(c) for c in have])}. Say which "
-            f"ones to read: bmcd.Clicks.from_frame(frame, {call}).",
-            column=strange[0],
-        )
-
-    frame = collected(frame, (user, item, time_column, title_column, session_column))
-
-    def coded(name: str | None, missing: Missing, advice: str = "") -> Coded | None:
-        return None if name is None else strip(encode(column_of(frame, name), name, missing, advice))
-
-    users, items = coded(user, missing, how_to_drop()), coded(item, missing, how_to_drop())
-    assert users is not None
-    assert items is not None
+    have = column_names(frame)
+    wanted = asked.among(have)
+    if wrong := wrong_header(have, wanted):
+        raise ClicksError(wrong.reason, column=wrong.name)
+    frame = collected(frame, wanted.values())
+    own: dict[str, Coded] = {}
+    for which in (name for name in CODED if name in wanted):
+        missing: Missing = asked.missing if which in NEEDED else "drop"
+        advice = how_to_drop(NEEDED.get(which, ""))
+        own[which] = strip(encode(column_of(frame, wanted[which]), wanted[which], missing, advice))
     times = untimed = None
-    if time_column is not None:
+    if (name := wanted.get("time_column")) is not None:
         try:
-            times, untimed = clocked(*times_of_column(column_of(frame, time_column), time_column))
+            times, untimed = clocked(*times_of_column(column_of(frame, name), name))
         except BadTimeError as error:
-            reason = Message(f"{error.reason} (Rows count from 0.)", without_times(by_name))
-            raise ClicksError(reason, row=error.place, column=time_column) from None
-        if missing == "error" and untimed is not None:
+            reason = Message(f"{error.reason} (Rows count from 0.)", asked.without_times())
+            raise ClicksError(reason, row=error.place, column=name) from None
+        if asked.missing == "error" and untimed is not None:
             said = "the time is missing (rows count from 0). "
-            reason = Message(said, how_to_drop("a time"), without_times(by_name))
-            raise ClicksError(reason, row=int(untimed.argmax()), column=time_column)
-    titles, sessions = coded(title_column, "drop"), coded(session_column, missing, how_to_drop("a session"))
-    return complete(Rows(users, items, times, untimed, titles, sessions, source))
+            reason = Message(said, how_to_drop("a time"), asked.without_times())
+            raise ClicksError(reason, row=int(untimed.argmax()), column=name)
+    return complete(_rows(own, times, untimed, asked.order_of(wanted)))
 
 
-def rows_of_text(table: TextTable, missing: Missing, text_ids: bool, order: Order | None, by_name: bool) -> Rows:
-    """Return the complete rows of a log that is a text file; ids become int64 where nothing is lost by it.
-
-    ``by_name`` says that a column of times was chosen because it is called so.
-    """
+def rows_of_text(table: TextTable, asked: LogColumns, text_ids: bool) -> Rows:
+    """Return the complete rows of a log that is a text file; ids become int64 where nothing is lost by it."""
+    is_needed = asked.missing == "error"
     found: dict[str, list[pa.Array]] = {}
-    reader = TimeReader(empty=Message("the time is empty. ", how_to_drop("a time")) if missing == "error" else None)
+    reader = TimeReader(empty=Message("the time is empty. ", how_to_drop("a time")) if is_needed else None)
     problems: list[tuple[int, str, str]] = []
     times = untimed = later = None
     try:
@@ -112,78 +152,31 @@ def rows_of_text(table: TextTable, missing: Missing, text_ids: bool, order: Orde
         if "time_column" in table.wanted:
             times, untimed = clocked(*reader.times())
     except BadTimeError as error:
-        problems.append((error.place, "time_column", Message(error.reason, without_times(by_name))))
+        problems.append((error.place, "time_column", Message(error.reason, asked.without_times())))
     except ClicksError as error:
         if not found:
             raise
         later = error  # the rows before it may have something wrong too
-
-    def coded(which: str, whole: bool = False, needed: str = "") -> Coded | None:
-        if which not in table.wanted:
-            return None
-        own = encode_text(pa.chunked_array(found.pop(which, []), pa.string()), whole)  # the text is freed here
-        if needed and missing == "error" and (lacks := own.codes < 0).any():
-            what = f"{table.wanted[which]} id" if needed != "a session" else "session"
-            advice = how_to_drop() if needed != "a session" else how_to_drop(needed)
-            problems.append((int(lacks.argmax()), which, Message(f"the {what} is empty. ", advice)))
-        return own
-
-    users, items = coded("user", not text_ids, "a user"), coded("item", not text_ids, "an item")
-    titles, sessions = coded("title_column"), coded("session_column", needed="a session")
+    own: dict[str, Coded] = {}
+    for which in (name for name in CODED if name in table.wanted):
+        is_whole = which in ("user", "item") and not text_ids
+        own[which] = encode_text(pa.chunked_array(found.pop(which, []), pa.string()), is_whole)  # frees the text
+        if is_needed and which in NEEDED and (lacks := own[which].codes < 0).any():
+            what = "session" if which == "session_column" else f"{table.wanted[which]} id"
+            said = Message(f"the {what} is empty. ", how_to_drop(NEEDED[which]))
+            problems.append((int(lacks.argmax()), which, said))
     if problems:
         row, which, reason = min(problems, key=lambda problem: problem[0])
         raise table.error(reason, row, which) from None
     if later is not None:
         raise later
-    assert users is not None
-    assert items is not None
-    source: Order | None = order if times is None else "time"
-    rows = complete(Rows(users, items, times, untimed, titles, sessions, source))
+    rows = complete(_rows(own, times, untimed, asked.order_of(table.wanted)))
     return rows if text_ids else rows._replace(users=whole_texts(rows.users), items=whole_texts(rows.items))
 
 
-def without_times(by_name: bool) -> Message:
-    """Say how a log is read without its times, if they are in a column that nobody has named."""
-    if not by_name:
-        return Message("")
-    said = " The column 'time' is used because of its name; to read the log without an order, say "
-    return Message(said, Option("order", "none"), ".")
-
-
-def order_of_log(
-    order: str | None,
-    time_column: str | None,
-    have: Sequence[str],
-    taken: Iterable[str | None],
-    session_column: str | None,
-) -> tuple[str | None, Order | None]:
-    """Return which column has the times, if any, and where the order of the clicks comes from.
-
-    A column named "time" is used unless ``order`` says otherwise, or it is one of the ``taken`` columns.
-    """
-    column, source = _order_of_log(order, time_column, have, (*taken, session_column))
-    if source is None and session_column is not None:
-        said = f"the sessions in {session_column!r} need a log with an order. Say where it is: "
-        raise ClicksError(Message(said, Option("time_column", "..."), " or ", Option("order", "rows"), "."))
-    return column, source
-
-
-def _order_of_log(
-    order: str | None, time_column: str | None, have: Sequence[str], taken: Iterable[str | None]
-) -> tuple[str | None, Order | None]:
-    if order not in (None, "time", "rows", "none"):
-        raise ClicksError(f"order must be 'time', 'rows' or 'none', not {shown(order)}.")
-    if order in ("rows", "none"):
-        if time_column is not None:
-            said = f"order={order!r} and a time column contradict each other. Leave out one of them."
-            raise ClicksError(said)
-        return None, "rows" if order == "rows" else None
-    if time_column is None and "time" in have and "time" not in taken:
-        time_column = "time"
-    if order == "time" and time_column is None:
-        said = Message("order='time' needs a column of times. Name it: ", Option("time_column", "..."), ".")
-        raise ClicksError(said)
-    return time_column, None if time_column is None else "time"
+def _rows(own: Mapping[str, Coded], times: Any, untimed: Any, order: Order | None) -> Rows:
+    columns = (own["user"], own["item"], times, untimed, own.get("title_column"), own.get("session_column"))
+    return Rows(*columns, order)
 
 
 def complete(rows: Rows) -> Rows:

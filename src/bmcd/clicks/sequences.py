@@ -26,14 +26,6 @@ class Sequences(NamedTuple):
     sessions: Ints | None = None
 
 
-class SessionChangeError(Exception):
-    """Two rows are the same click but name different sessions; `row` is the later of them."""
-
-    def __init__(self, row: int) -> None:
-        super().__init__(row)
-        self.row = row
-
-
 def grouped(codes: NDArray[Any], n_groups: int) -> tuple[Ints, Ints]:
     """Return where each group starts, and the positions sorted by group (stable), by counting.
 
@@ -86,7 +78,11 @@ def in_time(
             order[tied], sessions[tied] = order[within], sessions[within]
             changed = np.flatnonzero(repeated[1:] & (sessions[1:] != sessions[:-1])) + 1
             if changed.size:
-                raise SessionChangeError(int(max(order[changed[0] - 1], order[changed[0]])))
+                reason = (
+                    "the same click (user, item and time) is in the log twice, with two sessions. Remove one of "
+                    "the rows, or correct its session."
+                )
+                raise ClicksError(reason, row=int(max(order[changed[0] - 1], order[changed[0]])))
     found = Sequences(starts, item.astype(np.int32, copy=False), times, sessions)
     return (select(found, ~repeated) if n_repeated else found), n_repeated
 
@@ -142,9 +138,7 @@ def renumbered(codes: NDArray[Any], ids: NDArray[Any], times: Any) -> tuple[NDAr
 def select(sequences: Sequences, mask: NDArray[np.bool_]) -> Sequences:
     """Return only the clicks for which the mask is True; all users stay."""
     starts = np.concatenate(([0], np.cumsum(mask)))[sequences.starts].astype(np.int64)
-    times = None if sequences.times is None else sequences.times[mask]
-    sessions = None if sequences.sessions is None else sequences.sessions[mask]
-    return Sequences(starts, sequences.items[mask], times, sessions)
+    return _taken(sequences, starts, mask)
 
 
 def take_users(sequences: Sequences, users: Ints) -> Sequences:
@@ -156,9 +150,12 @@ def take_users(sequences: Sequences, users: Ints) -> Sequences:
     lengths = np.diff(sequences.starts)[users]
     starts = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
     places = np.arange(starts[-1]) + np.repeat(sequences.starts[users] - starts[:-1], lengths)
-    times = None if sequences.times is None else sequences.times[places]
-    sessions = None if sequences.sessions is None else sequences.sessions[places]
-    return Sequences(starts, sequences.items[places], times, sessions)
+    return _taken(sequences, starts, places)
+
+
+def _taken(sequences: Sequences, starts: Ints, places: NDArray[Any]) -> Sequences:
+    columns: Any = (None if column is None else column[places] for column in sequences[1:])
+    return Sequences(starts, *columns)
 
 
 def owners(starts: NDArray[Any]) -> Ints:

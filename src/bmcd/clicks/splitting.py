@@ -75,35 +75,32 @@ def hold_out(clicks: Clicks, k: int, seed: int, by: str, keep: int, too_few: str
             "k must be 1 or more, keep 0 or more, too_few 'error' or 'drop', by 'chance' or 'time': "
             f"{k}, {keep}, {too_few!r}, {by!r}."
         )
-    if by == "time" and clicks.order is None:
-        said = "the log has no order, so it has no last clicks to hold out. Say where the order is when reading: "
-        raise ClicksError(Message(said, Option("time_column", "..."), " or ", Option("order", "rows"), "."))
+    if by == "time":
+        _needs_order(clicks, "it has no last clicks to hold out")
     if too_few == "drop":
         return hold_out(clicks.at_least(k + keep), k, seed, by, keep, "error")
     _refuse_short(clicks, k, keep)
     matrix, pair, first = clicks.distinct
+    user, rng = owners(matrix.indptr), np.random.default_rng(seed)
     if by == "chance":
-        taken = _random_of_each(matrix.indptr, k, np.random.default_rng(seed))
-        test, train = first & taken[pair], ~taken[pair]
-        which, how = f"{k}", f"(seed {seed})"
+        taken = _shuffled(matrix.indptr, rng) < k
+        train = ~taken[pair]
+        which, how, split = f"{k}", f"(seed {seed})", RANDOM_CLICKS
     else:
         position = np.arange(len(pair)) if clicks.times is None else clicks.times
         at = np.empty(matrix.nnz, position.dtype)
         at[pair[first]] = position[first]
-        taken = _last_of_each(matrix.indptr, at, k, np.random.default_rng(seed))
+        taken = _shuffled(matrix.indptr, rng, at) >= clicks.per_user[user] - k
         # A repeated click after the first held-out one is of the future too.
         starts = np.concatenate(([0], np.cumsum(taken)))[matrix.indptr]
         cut = np.minimum.reduceat(at[taken], starts[:-1])[owners(clicks.starts)]
-        test, train = first & taken[pair], ~taken[pair] & (first | (position < cut))
-        which = f"the last {k}"
+        train = ~taken[pair] & (first | (position < cut))
+        which, split = f"last {k}", "clicks of each user"
         how = f"by time (seed {seed} where times are equal)" if clicks.order == "time" else "by row"
-    split = f"{which} {RANDOM_CLICKS if by == 'chance' else 'clicks of each user'} {how}"
-    return (
-        clicks.keep(train, f"held out {which} clicks of each user {how}"),
-        clicks.keep(test, f"kept only the {which.removeprefix('the ')} held-out clicks of each user {how}").as_test(
-            split
-        ),
-    )
+    the = "the " if by == "time" else ""
+    test = clicks.keep(first & taken[pair], f"kept only the {which} held-out clicks of each user {how}")
+    train_part = clicks.keep(train, f"held out {the}{which} clicks of each user {how}")
+    return train_part, test.as_test(f"{the}{which} {split} {how}")
 
 
 def split_at(clicks: Clicks, time: Any, k: int, repeats: bool = False) -> tuple[Clicks, Clicks]:
@@ -118,7 +115,7 @@ def split_at(clicks: Clicks, time: Any, k: int, repeats: bool = False) -> tuple[
             f"{as_text(cut)} is {where} click: the log runs from {as_text(times.min())} to {as_text(times.max())}. "
             "Choose a time in between."
         )
-    new = ~before if repeats else clicks.distinct.first & ~before
+    new = _is_new(clicks, repeats) & ~before
     chosen = new & (position_in_group(new, clicks.starts) < k)
     train, known_users = _known_before(clicks, before)
     has_test = _sum_by_user(chosen, clicks) > 0
@@ -132,10 +129,7 @@ def split_at(clicks: Clicks, time: Any, k: int, repeats: bool = False) -> tuple[
 def last(clicks: Clicks, duration: str) -> Clicks:
     """Return the clicks of the last hours or days of a log; see `Clicks.last`."""
     length = np.timedelta64(read_duration(duration, "last"), "us")
-    times = _needs_times(clicks, "last")
-    if not clicks.has_clock:
-        said = f"last={duration!r} needs points in time, but the times of the log are numbers such as "
-        raise ClicksError(f"{said}{as_text(times[0])}, which give an order but no clock.")
+    times = _needs_clock(clicks, "last", f"last={duration!r} needs points in time.")
     kept = times > times.max() - length
     if kept.all():
         return clicks
@@ -148,9 +142,7 @@ def last(clicks: Clicks, duration: str) -> Clicks:
 def split_users(clicks: Clicks, share: float = 0.8) -> tuple[Clicks, Clicks]:
     """Return the clicks of the earlier users, and of the later users; see `Clicks.split_users`."""
     _check_share(share, "share")
-    if clicks.order is None:
-        said = "the log has no order, so no users are earlier than others. Say where the order is when reading: "
-        raise ClicksError(Message(said, Option("time_column", "..."), " or ", Option("order", "rows"), "."))
+    _needs_order(clicks, "no users are earlier than others")
     order = _by_first_click(clicks)
     n_earlier = round(share * len(order))
     if not 0 < n_earlier < len(order):
@@ -168,32 +160,27 @@ def moments(clicks: Clicks, k: int, seed: int = 0, repeats: bool = False) -> tup
         raise ClicksError(
             "the log has no order, so nothing follows a moment. Use hold_out, which takes random clicks."
         )
-    new = np.ones(len(clicks.sequence), np.bool_) if repeats else clicks.distinct.first
-    total = _sum_by_user(new, clicks)
+    total = _sum_by_user(_is_new(clicks, repeats), clicks)
     rows = np.flatnonzero(total > k)
     if not rows.size:
         raise ClicksError(f"no user has more than {k} clicks; the most any user has is {total.max(initial=0)}.")
-    clicks, new, total = clicks.of_users(rows), new[np.isin(owners(clicks.starts), rows)], total[rows]
-    rows = np.arange(len(rows))
-    u = _random_by_user(clicks, seed)
-    at = 1 + np.floor(u * np.maximum(total - k, 0)).astype(np.int64)
-    begin = _moment(clicks, new, at)
+    clicks, total = clicks.of_users(rows), total[rows]
+    new = _is_new(clicks, repeats)
+    begin = _moment(clicks, new, 1 + np.floor(_random_by_user(clicks, seed) * (total - k)).astype(np.int64))
     # Where all clicks before a moment have the time of those after it, the next moment is taken.
     first = clicks.starts[:-1]
     at_first = np.arange(len(new)) < _ends_of_time(clicks)[first][owners(clicks.starts)]
     behind = _moment(clicks, new, _sum_by_user(new & at_first, clicks))
     begin = np.where(begin == first, behind, begin)
     history, test = _around(clicks, new, begin, k)
-    rows = rows[_sum_by_user(test, clicks)[rows] == k]
+    rows = np.flatnonzero(_sum_by_user(test, clicks) == k)
     if not rows.size:
         raise ClicksError(f"no user has {k} clicks after others: those of each user have the same time.")
     split = f"{k} {_kind(repeats)} after a random moment of each user (seed {seed})"
-    over = _session_over(clicks, begin)[rows]
     histories, after = (clicks.keep(mask).of_users(rows) for mask in (history, test))
-    histories = replace(histories, session_over=over)
-    return histories.with_steps(f"kept what each user had clicked at a random moment (seed {seed})"), after.as_test(
-        split
-    ).with_steps(f"kept {split}")
+    histories = replace(histories, session_over=_session_over(clicks, begin)[rows])
+    step = f"kept what each user had clicked at a random moment (seed {seed})"
+    return histories.with_steps(step), after.as_test(split).with_steps(f"kept {split}")
 
 
 def split_at_random_users(clicks: Clicks, share: float, seed: int) -> tuple[Clicks, Clicks]:
@@ -220,24 +207,18 @@ def hold_out_share(clicks: Clicks, share: float, at_least: int, seed: list[int])
     """
     rng = np.random.default_rng(seed)
     matrix, per_user = clicks.matrix, clicks.per_user
-    user = owners(matrix.indptr)
-    order = np.lexsort((rng.random(matrix.nnz), user))
+    user, place = owners(matrix.indptr), _shuffled(matrix.indptr, rng)
     number = np.floor(share * per_user + rng.random(clicks.n_users)).astype(np.int64)
     number = np.where(per_user >= at_least, np.minimum(number, per_user - 2), 0)
-    taken = np.zeros(matrix.nnz, np.bool_)
-    taken[order[np.arange(matrix.nnz) - matrix.indptr[user] < number[user]]] = True
-    return _without(clicks, taken), np.stack([user[taken], matrix.indices[taken]], axis=1).astype(np.int64)
+    return _taken_apart(clicks, place < number[user])
 
 
 def hold_out_one(clicks: Clicks, rng: np.random.Generator) -> tuple[Clicks, Ints]:
     """Take one random click from each user; returns what is left, and the (user, item) pairs, [pair, 2]."""
     matrix = clicks.matrix
-    at = matrix.indptr[:-1] + rng.integers(0, clicks.per_user)
     taken = np.zeros(matrix.nnz, np.bool_)
-    taken[at] = True
-    return _without(clicks, taken), np.stack([np.arange(clicks.n_users), matrix.indices[at]], axis=1).astype(
-        np.int64
-    )
+    taken[matrix.indptr[:-1] + rng.integers(0, clicks.per_user)] = True
+    return _taken_apart(clicks, taken)
 
 
 def are_next_clicks(test: Clicks, train: Clicks, rows: Ints) -> bool:
@@ -268,11 +249,8 @@ def folds(clicks: Clicks, n_folds: int, seed: int) -> list[Fold]:
         raise InputError(f"folds must be 2 to {clicks.n_clicks}, the number of clicks, but it is {n_folds}.")
     rng = np.random.default_rng(seed)
     matrix, pair, first = clicks.distinct
-    user = owners(matrix.indptr)
-    order = np.lexsort((rng.random(matrix.nnz), user))
-    place = np.arange(matrix.nnz) - matrix.indptr[user]
-    fold = np.empty(matrix.nnz, np.int64)
-    fold[order] = (place + rng.integers(n_folds, size=clicks.n_users)[user]) % n_folds
+    place = _shuffled(matrix.indptr, rng)
+    fold = (place + rng.integers(n_folds, size=clicks.n_users)[owners(matrix.indptr)]) % n_folds
     parts = []
     for number in np.unique(fold):  # with few clicks some folds may be empty
         train = clicks.keep((fold != number)[pair])
@@ -300,12 +278,8 @@ def time_windows(
     if at not in ("moment", "cut"):
         raise InputError(f"at must be 'moment' or 'cut', but it is {at!r}.")
     horizon = check_count("horizon", horizon)
-    times = _needs_times(clicks, "a back-test by time")
-    if not clicks.has_clock:
-        raise ClicksError(
-            f"the times of the log are numbers such as {as_text(times[0])}, which give an order but no clock, so a "
-            "window has no length. Leave the window out: cuts are then made between users."
-        )
+    remedy = "A window then has no length. Leave it out: cuts are then made between users."
+    times = _needs_clock(clicks, "a back-test by time", remedy)
     length = np.timedelta64(read_duration(window, "window"), "us")
     begins = _cut_times(times, cuts, window, length)
     return (_time_window(clicks, begin, length, window, horizon, at, [seed, i], repeats) for i, begin in begins)
@@ -321,15 +295,10 @@ def _cut_times(times: NDArray[Any], cuts: int | Sequence[Any], window: str, leng
         end = last + np.timedelta64(1, "us")
         begins = [end - n * length for n in range(check_count("cuts", cuts), 0, -1)]
         if begins[0] <= first:
-            most = int((end - first - np.timedelta64(1, "us")) // length)
-            fit = (
-                f"Use at most {most} cut{'s' * (most > 1)}, or a shorter window."
-                if most
-                else "Use a shorter window."
-            )
+            most = int((last - first) // length)
             raise InputError(
                 f"{cuts} windows of {window} do not fit: {runs}, and there must be clicks before the first cut. "
-                f"{fit}"
+                f"Use at most {most} cut{'s' * (most > 1)}, or a shorter window."
             )
         return list(enumerate(begins))
     begins = sorted(read_time(cut, True) for cut in _cut_list(cuts))
@@ -351,12 +320,11 @@ def _cut_list(cuts: Any) -> list[Any]:
 def _time_window(
     clicks: Clicks, cut: Any, length: Any, window: str, horizon: int, at: str, seed: list[int], repeats: bool
 ) -> Window:
-    times = _needs_times(clicks, "a back-test by time")
-    second = np.timedelta64(1, "s")
-    label = as_text(cut.astype("datetime64[s]").astype("datetime64[us]") if length >= second else cut)
+    times: Any = clicks.times
+    label = as_text(cut.astype("M8[s]").astype("M8[us]") if length >= np.timedelta64(1, "s") else cut)
     before, inside = times < cut, (times >= cut) & (times < cut + length)
     train, _ = _known_before(clicks, before)
-    new = inside if repeats else clicks.distinct.first & inside
+    new = _is_new(clicks, repeats) & inside
     n_new = _sum_by_user(new, clicks)
     moment = np.zeros(clicks.n_users, np.int64)
     if at == "moment":
@@ -382,9 +350,7 @@ def user_windows(
     it is a list of the shares of the users at which parts begin. Each part comes with all earlier users.
     """
     horizon = check_count("horizon", horizon)
-    if clicks.order is None:
-        said = "the log has no order, so there is no past to fit to. Say where the order is when reading: "
-        raise ClicksError(Message(said, Option("time_column", "..."), " or ", Option("order", "rows"), "."))
+    _needs_order(clicks, "there is no past to fit to")
     order = _by_first_click(clicks)
     if isinstance(cuts, int | np.integer):
         shares = np.linspace(0.5, 1.0, check_count("cuts", cuts) + 1)
@@ -408,7 +374,7 @@ def _user_window(
 ) -> Window:
     train, _ = _known_before(clicks, np.isin(owners(clicks.starts), order[:begin]))
     later = clicks.of_users(np.sort(order[begin:end]))
-    new = np.ones(len(later.sequence), np.bool_) if repeats else later.distinct.first
+    new = _is_new(later, repeats)
     moment = np.floor(_random_by_user(later, *seed) * _sum_by_user(new, later)).astype(np.int64)
     masks = _around(later, new, _moment(later, new, moment), horizon)
     known, after = (_on_items_of(later.keep(mask), train) for mask in masks)
@@ -421,6 +387,11 @@ def _user_window(
 
 def _kind(repeats: bool) -> str:
     return "clicks" if repeats else "new clicks"
+
+
+def _is_new(clicks: Clicks, repeats: bool) -> Bools:
+    """Return which clicks are a user's first on an item, or all of them."""
+    return np.ones(len(clicks.sequence), np.bool_) if repeats else clicks.distinct.first
 
 
 def _sum_by_user(mask: Bools, clicks: Clicks) -> Ints:
@@ -495,36 +466,23 @@ def _on_items_of(clicks: Clicks, train: Clicks) -> Clicks:
     return clicks.of_items(clicks.columns_of(train.items), keep_outside=True)
 
 
-def _without(clicks: Clicks, taken: Bools) -> Clicks:
-    """Return the clicks without the distinct clicks marked."""
-    return clicks.keep(~taken[clicks.distinct.pair])
+def _taken_apart(clicks: Clicks, taken: Bools) -> tuple[Clicks, Ints]:
+    """Return the clicks without the distinct clicks marked, and these as (user, item) pairs, [pair, 2]."""
+    matrix = clicks.matrix
+    pairs = np.stack([owners(matrix.indptr)[taken], matrix.indices[taken]], axis=1).astype(np.int64)
+    return clicks.keep(~taken[clicks.distinct.pair]), pairs
 
 
-def _random_of_each(starts: NDArray[Any], k: int, rng: np.random.Generator) -> Bools:
-    """Mark k random entries of each group.
+def _shuffled(starts: NDArray[Any], rng: np.random.Generator, *keys: NDArray[Any]) -> Ints:
+    """Return the place of each entry in its group when that is sorted by the keys; chance decides between equals.
 
-    >>> _random_of_each(np.array([0, 2, 5]), 1, np.random.default_rng(0)).sum()
-    np.int64(2)
+    >>> _shuffled(np.array([0, 2, 5]), np.random.default_rng(0), np.array([4, 3, 1, 2, 0])).tolist()
+    [1, 0, 1, 2, 0]
     """
-    user = owners(starts)
-    # Sorting random keys within users gives each user a random order; the first k of it are taken.
-    order = np.lexsort((rng.random(len(user)), user))
-    taken = np.zeros(len(user), dtype=np.bool_)
-    taken[order[np.arange(len(user)) - starts[user] < k]] = True
-    return taken
-
-
-def _last_of_each(starts: NDArray[Any], times: NDArray[Any], k: int, rng: np.random.Generator) -> Bools:
-    """Mark the last k entries of each group by time; ties are broken at random.
-
-    >>> _last_of_each(np.array([0, 2, 5]), np.array([4, 3, 1, 2, 0]), 1, np.random.default_rng(0)).tolist()
-    [True, False, False, True, False]
-    """
-    user = owners(starts)
-    order = np.lexsort((rng.random(len(user)), times, user))
-    taken = np.zeros(len(user), dtype=np.bool_)
-    taken[order[starts[user + 1] - np.arange(len(user)) <= k]] = True
-    return taken
+    group = owners(starts)
+    place = np.empty(len(group), np.int64)
+    place[np.lexsort((rng.random(len(group)), *keys, group))] = np.arange(len(group)) - starts[group]
+    return place
 
 
 def _by_first_click(clicks: Clicks) -> Ints:
@@ -535,6 +493,12 @@ def _by_first_click(clicks: Clicks) -> Ints:
     return rows[np.argsort(clicks.times[clicks.starts[rows]], kind="stable")]
 
 
+def _needs_order(clicks: Clicks, so: str) -> None:
+    if clicks.order is None:
+        said = f"the log has no order, so {so}. Say where the order is when reading: "
+        raise ClicksError(Message(said, Option("time_column", "..."), " or ", Option("order", "rows"), "."))
+
+
 def _needs_times(clicks: Clicks, what: str) -> NDArray[Any]:
     if clicks.times is None:
         said = f"{what} needs times, but the log has none. Say which column has them when reading: "
@@ -542,6 +506,14 @@ def _needs_times(clicks: Clicks, what: str) -> NDArray[Any]:
     if not len(clicks.times):
         raise ClicksError(f"{what} needs clicks, but the log has none.")
     return clicks.times
+
+
+def _needs_clock(clicks: Clicks, what: str, remedy: str) -> NDArray[Any]:
+    times = _needs_times(clicks, what)
+    if not clicks.has_clock:
+        said = f"the times of the log are numbers such as {as_text(times[0])}, which give an order but no clock."
+        raise ClicksError(f"{said} {remedy}")
+    return times
 
 
 def _refuse_short(clicks: Clicks, k: int, keep: int) -> None:

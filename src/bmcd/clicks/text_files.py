@@ -10,8 +10,9 @@ import csv
 import io
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import chain, islice
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -173,36 +174,33 @@ class TextTable:
         """Find the columns wanted; then give the lines after the header."""
         blocks = self.text.blocks()
         line, block = next(((line, block) for line, block in blocks if block.strip()), (1, b""))
-        text = block.decode()
+        if not block:
+            raise self.error_at("the file is empty. It needs a header and rows.", None)
+        n_all, block = n_lines(block), re.sub(rb"\A(?:[ \t\r\v\f]*\n)+", b"", block)
+        line, text = line + n_all - n_lines(block), block.decode()
         self.mark = self.delimiter or self._recognised(text)
         self.text.delimiter = self.mark
         if self.text.by_mark not in (None, "utf-8"):
             self.steps.append(f"read as {self.text.by_mark}, by the byte-order mark of the file")
-        reader, start = _reader(text, self.mark), line
         try:
-            for row in reader:
-                if any(cell.strip() for cell in row) or len(row) > 1:
-                    break
-                start = line + reader.line_num
-            else:
-                raise self.error_at("the file is empty. It needs a header and rows.", None)
+            header, n_read = _header(text, self.mark)
         except csv.Error as error:
-            raise self.error_at(_csv_error(error), start) from error
-        header = [cell.strip() for cell in row]
+            raise self.error_at(_csv_error(error), line) from error
         self.wanted, self.width = self.names(header), len(header)
-        if wrong := wrong_header(header, self.wanted):
-            raise self.error_at(wrong.reason, start)
+        if wrong := wrong_header(header, self.wanted, is_text=True):
+            raise self.error_at(wrong.reason, line)
         self.positions = [header.index(name) for name in self.wanted.values()]
         end = 0
-        for _ in range(reader.line_num):
+        for _ in range(n_read):
             end = block.find(b"\n", end) + 1 or len(block)
-        return chain([(line + reader.line_num, block[end:])], blocks)
+        return chain([(line + n_read, block[end:])], blocks)
 
     def _recognised(self, text: str) -> str:
         """Return the delimiter of the header: the usual one, unless another is clearly meant."""
-        headers: dict[str, list[str]] = {
-            mark: header for mark in dict.fromkeys((self.usual, *DELIMITERS)) if (header := _header(text, mark))
-        }
+        headers: dict[str, list[str]] = {}
+        for mark in dict.fromkeys((self.usual, *DELIMITERS)):
+            with suppress(csv.Error):
+                headers[mark], _ = _header(text, mark)
 
         def fits(header: list[str]) -> bool:
             return set(self.names(header).values()) <= set(header)
@@ -247,17 +245,10 @@ def _end_of_rows(data: bytes, mark: str) -> int | None:
     return int(ends[np.searchsorted(quotes, ends) % 2 == 0][-1])
 
 
-def _reader(text: str, mark: str) -> Any:
-    return csv.reader(io.StringIO(text, newline="\n"), delimiter=mark, strict=True)
-
-
-def _header(text: str, mark: str) -> list[str]:
-    """Return the first row that is not blank, or nothing if it cannot be read with this delimiter."""
-    try:
-        rows = ([cell.strip() for cell in row] for row in _reader(text, mark))
-        return next((row for row in rows if any(row)), [])
-    except csv.Error:
-        return []
+def _header(text: str, mark: str) -> tuple[list[str], int]:
+    """Return the first row, and the number of its lines."""
+    reader = csv.reader(io.StringIO(text, newline="\n"), delimiter=mark, strict=True)
+    return [cell.strip() for cell in next(reader)], reader.line_num
 
 
 def _csv_error(error: csv.Error) -> str:
@@ -271,7 +262,7 @@ class WrongColumn(NamedTuple):
     reason: Message
 
 
-def wrong_header(header: Sequence[str], wanted: Mapping[str, str]) -> WrongColumn | None:
+def wrong_header(header: Sequence[str], wanted: Mapping[str, str], is_text: bool = False) -> WrongColumn | None:
     """Return the first column wanted that is missing, or that occurs several times.
 
     >>> print(wrong_header(["who", "item"], {"user": "user", "item": "item"}).reason)
@@ -283,7 +274,7 @@ def wrong_header(header: Sequence[str], wanted: Mapping[str, str]) -> WrongColum
             return WrongColumn(name, Message(f"the column {name!r} occurs {n_there} times. Rename all but one."))
         if not n_there:
             said = f"there is no column {name!r}; the columns are {listed([shown(c) for c in header])}. "
-            if len(header) == 1:
+            if is_text and len(header) == 1:
                 advice = Message("If there are more, say what stands between them: ", Option("delimiter", "|"))
             else:
                 advice = Message("Say which one it is: ", Option(argument, _likely(header, argument, wanted)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from typing import Any, Literal
 
 import numpy as np
@@ -62,48 +63,26 @@ class TimeReader:
         try:
             values = _parsed(texts, self.kind)
         except pa.ArrowInvalid:
-            own = ["" if text is None else text.strip() for text in texts.to_pylist()]
-            values = self._blank_or_slow(texts, own)
+            values = self._one_by_one(texts)
         untimed = values.is_null().to_numpy(zero_copy_only=False) if values.null_count else None
         raw = values.fill_null(0).to_numpy()
         self.pieces.append((raw.view("datetime64[us]") if self.kind == "date" else raw, untimed))
         self.n += len(texts)
 
-    def _blank_or_slow(self, texts: pa.Array, own: list[str]) -> pa.Array:
+    def _one_by_one(self, texts: pa.Array) -> pa.Array:
         """Read a piece that has blank texts or others that pyarrow does not parse."""
-        blank = next((place for place, text in enumerate(own) if not text), len(own))
-        upto = own[:blank] if self.empty is not None else own
+        own = [(text or "").strip() for text in texts.to_pylist()]
         try:
-            values = _parsed(pa.array([text or None for text in upto], pa.string()), self.kind)
+            values = _parsed(pa.array([text or None for text in own], pa.string()), self.kind)
         except pa.ArrowInvalid:
-            values = self._numbers(upto) if self.kind == "number" else self._dates(upto)
-        if len(upto) < len(own):
-            raise BadTimeError(self.n + blank, self.empty or "")
+            values = _numbers(own) if self.kind == "number" else _dates(own)
+        for place in np.flatnonzero(values.is_null().to_numpy(zero_copy_only=False)).tolist():
+            if own[place]:
+                what = "is not a number, as those before it are" if self.kind == "number" else "cannot be read"
+                raise BadTimeError(self.n + place, f"the time {shown(own[place])} {what}. {FORMS}.")
+            if self.empty is not None:
+                raise BadTimeError(self.n + place, self.empty)
         return values
-
-    def _numbers(self, texts: list[str]) -> pa.Array:
-        values = [_number(text) if text else None for text in texts]
-        bad = next(
-            (i for i, (text, value) in enumerate(zip(texts, values, strict=True)) if text and value is None), -1
-        )
-        if bad >= 0:
-            reason = f"the time {shown(texts[bad])} is not a number, as those before it are. {FORMS}."
-            raise BadTimeError(self.n + bad, reason)
-        if all(value is None or (isinstance(value, int) and -(2**63) <= value < 2**63) for value in values):
-            return pa.array(values, pa.int64())
-        return pa.array([None if value is None else float(value) for value in values], pa.float64())
-
-    def _dates(self, texts: list[str]) -> pa.Array:
-        import pandas as pd
-
-        given = pd.Series([text or None for text in texts], dtype=object)
-        dates = pd.Series([text if DATE.match(text) else None for text in texts], dtype=object)
-        read = pd.to_datetime(dates, format="ISO8601", utc=True, errors="coerce")
-        if (bad := np.flatnonzero(read.isna() & given.notna())).size:
-            place = int(bad[0])
-            raise BadTimeError(self.n + place, f"the time {shown(texts[place])} cannot be read. {FORMS}.")
-        values = np.asarray(read.dt.tz_convert(None), dtype="datetime64[us]")
-        return pa.array(values.view(np.int64), pa.int64(), mask=np.isnat(values))
 
     def times(self) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
         """Return all times, int64, float64 or datetime64, and where there is none (None: nowhere)."""
@@ -139,19 +118,35 @@ def _parsed(texts: pa.Array, kind: str) -> pa.Array:
         return texts.cast(pa.timestamp("us", "UTC")).cast(pa.int64())
 
 
+def _numbers(texts: list[str]) -> pa.Array:
+    values = [_number(text) for text in texts]
+    if all(value is None or isinstance(value, int) for value in values):
+        return pa.array(values, pa.int64())
+    return pa.array([None if value is None else float(value) for value in values], pa.float64())
+
+
+def _dates(texts: list[str]) -> pa.Array:
+    import pandas as pd
+
+    dates = pd.Series([text if DATE.match(text) else None for text in texts], dtype=object)
+    read = pd.to_datetime(dates, format="ISO8601", utc=True, errors="coerce").dt.tz_convert(None)
+    values = np.asarray(read, dtype="datetime64[us]")
+    return pa.array(values.view(np.int64), pa.int64(), mask=np.isnat(values))
+
+
 def _number(text: str) -> float | int | None:
-    """Return a number, or None if the text is no finite number.
+    """Return a number, an integer if int64 can hold it; None if the text is no finite number.
 
     >>> _number("7"), _number("-2.5e1"), _number("1_0"), _number("nan"), _number("0x1F")
     (7, -25.0, None, None, None)
     """
     if not NUMBER.fullmatch(text.strip()):
         return None
-    try:
-        return int(text)
-    except ValueError:
-        value = float(text)
-        return value if np.isfinite(value) else None
+    with suppress(ValueError):
+        if -(2**63) <= (whole := int(text)) < 2**63:
+            return whole
+    value = float(text)
+    return value if np.isfinite(value) else None
 
 
 def times_of_column(values: Any, name: str) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
@@ -170,22 +165,14 @@ def times_of_column(values: Any, name: str) -> tuple[NDArray[Any], NDArray[np.bo
     if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
         if pa.types.is_date(kind):
             column, kind = column.cast(pa.timestamp("ms")), pa.timestamp("ms")
-        untimed = _nulls(column)
-        counts = column.cast(pa.int64()).fill_null(0).to_numpy()
-        if kind.unit == "ns":
-            counts = counts // 1000
-        factor = {"s": 1_000_000, "ms": 1000}.get(kind.unit, 1)
-        if len(counts) and factor > 1 and (far := np.abs(counts) > 2**62 // factor).any():
-            raise BadTimeError(int(far.argmax()), f"the time is too far from 1970. {FORMS}.")
-        return (counts * factor if factor > 1 else counts).view("datetime64[us]"), untimed
+        times = column.cast(pa.int64()).fill_null(0).to_numpy().view(f"datetime64[{kind.unit}]")
+        if kind.unit == "ns":  # which cannot hold the years 1 and 9999
+            times = times.astype("datetime64[us]")
+        return _in_calendar(times).astype("datetime64[us]", copy=False), _nulls(column)
     if pa.types.is_integer(kind) and (kind != pa.uint64() or (pc.max(column).as_py() or 0) < 2**63):
         return column.cast(pa.int64()).fill_null(0).to_numpy(), _nulls(column)
-    if (
-        pa.types.is_integer(kind)
-        or pa.types.is_floating(kind)
-        or pa.types.is_decimal(kind)
-        or pa.types.is_null(kind)
-    ):
+    numeric = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal, pa.types.is_null)
+    if any(is_kind(kind) for is_kind in numeric):
         floats = column.cast(pa.float64(), safe=False)  # whole numbers of 2**53 and more are rounded
         floats = pc.if_else(pc.is_nan(floats), pa.scalar(None, pa.float64()), floats)
         times, untimed = floats.fill_null(0.0).to_numpy(), _nulls(floats)
@@ -281,9 +268,11 @@ def to_clock(times: NDArray[Any]) -> NDArray[Any]:
 
 def _in_calendar(times: NDArray[Any]) -> NDArray[Any]:
     """Return the times, or raise `BadTimeError` for the first point in time that is not in the years 1 to 9999."""
-    if times.dtype.kind == "M" and len(times) and not (times.min() >= FIRST and times.max() <= LAST):
-        place = int((~((times >= FIRST) & (times <= LAST))).argmax())
-        raise BadTimeError(place, f"the time {as_text(times[place])} is not in the years 1 to 9999. {FORMS}.")
+    if times.dtype.kind == "M" and len(times):
+        first, last = FIRST.astype(times.dtype), LAST.astype(times.dtype)
+        if not (times.min() >= first and times.max() <= last):
+            place = int((~((times >= first) & (times <= last))).argmax())
+            raise BadTimeError(place, f"the time {as_text(times[place])} is not in the years 1 to 9999. {FORMS}.")
     return times
 
 
@@ -293,26 +282,28 @@ def read_time(value: Any, clock: bool) -> Any:
     >>> read_time("2026-05-01", clock=True)
     np.datetime64('2026-05-01T00:00:00.000000')
     """
+    if (found := _point(value)) is None:
+        raise InputError(f"the time {shown(value)} cannot be read. {FORMS}.")
+    if (found.dtype.kind == "M") != clock:
+        has = "dates" if clock else "numbers without a clock"
+        raise InputError(f"the time {shown(value)} does not fit the log, whose times are {has}.")
+    return found
+
+
+def _point(value: Any) -> Any:
+    """Return a time as it would stand in a log, or None if it cannot be read."""
     import pandas as pd
 
-    if isinstance(value, bool) or value is None:
-        raise InputError(f"the time {shown(value)} cannot be read. {FORMS}.")
+    if value is None or isinstance(value, bool):
+        return None
     if isinstance(value, int | float | np.integer | np.floating):
-        if not abs(float(value)) < 2**63:
-            raise InputError(f"the time {shown(value)} cannot be read. {FORMS}.")
-        found = to_clock(np.array([value]))
-        if (found.dtype.kind == "M") == clock:
-            return found[0]
-        has = "dates" if clock else "numbers that are no points in time"
-        raise InputError(f"the time {shown(value)} does not fit the log, whose times are {has}.")
+        return to_clock(np.array([value]))[0] if abs(float(value)) < 2**63 else None
     try:
         stamp: Any = pd.to_datetime(value, format="ISO8601") if isinstance(value, str) else pd.Timestamp(value)
-        if isinstance(value, str) and not DATE.match(value.strip()):
-            raise ValueError(value)
-    except (ValueError, TypeError) as error:
-        raise InputError(f"the time {shown(value)} cannot be read. {FORMS}.") from error
-    if not clock or stamp is pd.NaT:
-        raise InputError(f"the time {shown(value)} does not fit the log, whose times are numbers without a clock.")
+    except (ValueError, TypeError):
+        return None
+    if stamp is pd.NaT or (isinstance(value, str) and not DATE.match(value.strip())):
+        return None
     stamp = stamp if stamp.tzinfo is None else stamp.tz_convert("UTC").tz_localize(None)
     return stamp.to_datetime64().astype("datetime64[us]")
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bmcd.clicks.frames import collected, column_names, column_of, columns
-from bmcd.clicks.ids import WHOLE, Coded, encode, objects
+from bmcd.clicks.ids import WHOLE, Coded, encode, is_unicode, objects
 from bmcd.clicks.text_files import TextTable
 from bmcd.errors import ClicksError
 from bmcd.utils import shown
@@ -30,7 +30,7 @@ def titles_for(
     known = set(own)
     named = {_as_known(key, known): text for key, text in texts.items() if text.strip()}
     for key, text in named.items():
-        if not _is_unicode(text):
+        if not is_unicode(text):
             raise ClicksError(f"the title of item {shown(key)} is not valid Unicode: {shown(text)}.")
     titled = np.array([key in named for key in own])
     if not titled.any():
@@ -125,11 +125,3 @@ def titles_of_rows(items: Coded, titles: Coded) -> tuple[dict[Any, str], list[st
         return found, []
     example = f"{shown(several[0])} is {shown(found[several[0]])}"
     return found, [f"{len(several):,} items have several titles in the log, of which the first was kept: {example}"]
-
-
-def _is_unicode(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:  # a lone surrogate, which no frame can hold
-        return False
-    return True
