@@ -104,3 +104,18 @@ def test_a_simulated_log_has_tail_drift_repeats_and_sessions():
     assert all((again[name] == hours[0][name]).all() for name in again)
     with pytest.raises(bmcd.errors.InputError, match="must be positive"):
         next(iter(bmcd.simulate_log(0, 10)))
+    with pytest.raises(bmcd.errors.InputError, match=r"repeats must be .* at most 0.4"):
+        next(iter(bmcd.simulate_log(5, 10, follow=0.6, repeats=0.5)))
+
+
+@pytest.mark.parametrize("share", [0.0, 0.4])
+def test_the_share_of_repeats_is_that_asked_for(share):
+    """Of 30,000 further clicks; a catalogue so large that few repeats are by chance."""
+    import pandas as pd
+
+    hours = bmcd.simulate_log(3_000, 50_000, mean_clicks=15.0, days=3, follow=0.0, repeats=share, seed=1)
+    log = pd.concat([pd.DataFrame(hour) for hour in hours]).sort_values(["user", "time"], kind="stable")
+    further = log.groupby("user")["time"].diff() < 1_800
+    session = (~further).cumsum()
+    again = log.assign(session=session).duplicated(["session", "item"])[further]
+    assert share - 0.01 < again.mean() < share + 0.05

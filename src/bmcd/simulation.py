@@ -13,6 +13,7 @@ from bmcd.errors import InputError
 from bmcd.mallows.distances import alpha_by_cluster, check_ranks
 from bmcd.mallows.latent.exact import log_likelihood, top_probabilities
 from bmcd.mallows.sampling import sample
+from bmcd.utils import check_number
 
 # The third consensus of the paper's simulation. The paper prints 49 numbers: 17 is missing. It is appended here,
 # which leaves the printed ones as they are.
@@ -175,8 +176,6 @@ def simulate(
 
 # A simulated log begins here (2026-01-01), and some items are older, by up to this number of days.
 LOG_BEGIN, OLDEST_ITEM = 1_767_225_600, 20.0
-# Of all clicks but the first of a session: to an item related to the one before, and back to one of the session.
-RELATED, BACK = 0.5, 0.08
 # Sessions that begin with the user's favourite item, and the mean number of further clicks of a session.
 FAVOURITE, FURTHER = 0.06, 2.2
 # How far related items are apart, in the order of their appearance; seconds between clicks; the longest session.
@@ -184,15 +183,22 @@ SPREAD, PAUSE, LONGEST = 6.0, 90.0, 40
 
 
 def simulate_log(
-    n_users: int, n_items: int, *, mean_clicks: float = 20.0, days: int = 30, seed: int = 0
+    n_users: int,
+    n_items: int,
+    *,
+    mean_clicks: float = 20.0,
+    days: int = 30,
+    follow: float = 0.5,
+    repeats: float = 0.08,
+    seed: int = 0,
 ) -> Iterator[dict[str, NDArray[np.int64]]]:
     """Simulate a log with times, hour by hour: columns user, item and time (seconds since 1970) of each hour.
 
     Items appear at random times, are popular to very different degrees, and lose popularity with a half-life of
-    their own, from hours to months. Users come at very different rates, mostly in the evening, for sessions in
-    which the next click often goes to an item that appeared about the same time, now and then back to an earlier
-    one, and otherwise to what is popular in that hour. Nothing larger than the users, the items and one hour is in
-    memory.
+    their own, from hours to months. Users come at very different rates, mostly in the evening, for sessions. After
+    the first click of a session, a share ``follow`` of its clicks go to items that appeared about the same time as
+    the one before, a share ``repeats`` back to an earlier one, and the others to what is popular in that hour.
+    Nothing larger than the users, the items and one hour is in memory.
 
     >>> hours = list(simulate_log(1000, 200, mean_clicks=10.0, days=2, seed=1))
     >>> len(hours), bool(8_000 < sum(len(hour["item"]) for hour in hours) < 12_000)
@@ -202,6 +208,8 @@ def simulate_log(
         raise InputError(
             f"users, items, days and clicks must be positive: {n_users}, {n_items}, {days}, {mean_clicks}."
         )
+    check_number("follow", follow, high=1)
+    check_number("repeats", repeats, high=1 - follow)
     rng = np.random.default_rng(np.random.SeedSequence(seed))
     born = np.sort(rng.uniform(-OLDEST_ITEM * 24, days * 24, n_items))
     born[0] = min(born[0], 0.0)
@@ -227,9 +235,9 @@ def simulate_log(
                 found = np.where((u < FAVOURITE) & (favourite[user[on]] < n_born), favourite[user[on]], found)
             else:
                 beside = items[on, step - 1] + np.rint(rng.laplace(0.0, SPREAD, len(on))).astype(np.int64)
-                found = np.where((u < RELATED) & (beside >= 0) & (beside < n_born), beside, found)
+                found = np.where((u < follow) & (beside >= 0) & (beside < n_born), beside, found)
                 back = items[on, rng.integers(0, step, len(on))]
-                found = np.where(u > 1.0 - BACK, back, found)
+                found = np.where(u > 1.0 - repeats, back, found)
             items[on, step] = found
         inside = np.arange(LONGEST) < length[:, None]
         pauses = np.where(np.arange(LONGEST) > 0, 5.0 + rng.exponential(PAUSE, (n, LONGEST)), 0.0)

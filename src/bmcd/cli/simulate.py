@@ -23,7 +23,7 @@ CHUNK = 50_000
 TAKES = {
     "bmcd": ("clusters", "alpha", "mean_clicks", "truth"),
     "tastes": ("tastes", "alpha", "mean_clicks", "truth"),
-    "log": ("days", "mean_clicks"),
+    "log": ("days", "mean_clicks", "follow", "repeats"),
 }
 ARGUMENTS = {"tastes": "n_tastes", "clusters": "consensuses"}
 
@@ -53,6 +53,13 @@ def simulate(
         option("Approximate mean number of clicks per user. Default: 5; tastes: 10; log: 20."),
     ] = None,
     days: Annotated[int | None, option("Number of days of a log. Default: 30.", min=1)] = None,
+    follow: Annotated[
+        float | None,
+        option("Share of clicks that follow from the one before (log). Default: 0.5.", min=0.0, max=1.0),
+    ] = None,
+    repeats: Annotated[
+        float | None, option("Share of repeated clicks (log). Default: 0.08.", min=0.0, max=1.0)
+    ] = None,
     seed: Seed = 0,
     truth: Annotated[
         Path | None, option("The file for each user's cluster and full ranking (.csv, .parquet, .json).")
@@ -66,7 +73,7 @@ def simulate(
     """
     given = {
         "tastes": tastes, "clusters": clusters, "alpha": alpha, "truth": truth, "days": days,
-        "mean_clicks": mean_clicks,
+        "mean_clicks": mean_clicks, "follow": follow, "repeats": repeats,
     }  # fmt: skip
     given = {name: value for name, value in given.items() if value is not None}
     if wrong := ["--" + name.replace("_", "-") for name in given if name not in TAKES[model]]:
