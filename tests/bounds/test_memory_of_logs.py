@@ -38,7 +38,7 @@ def peak_of(program, *arguments):
     return int(ended.stdout.split()[-1])
 
 
-@pytest.fixture(scope="module", params=[pytest.param(8_000), pytest.param(100_000, marks=pytest.mark.deep)])
+@pytest.fixture(scope="module", params=[pytest.param(12_000), pytest.param(100_000, marks=pytest.mark.deep)])
 def peaks(request, tmp_path_factory):
     """Peak memory of each step at two sizes, and the clicks by which these differ."""
     folder, found, sizes = tmp_path_factory.mktemp("logs"), {}, []

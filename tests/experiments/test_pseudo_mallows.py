@@ -22,13 +22,14 @@ from experiments.pseudo_mallows.tiny import given_rankings
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
+from tests.reference.streams import uniforms
 
 import bmcd
 from bmcd.errors import ConvergenceWarning, InputError
 from bmcd.inference.bmcd.consensus import cost_matrix
 from bmcd.inference.bmcd.initial import initial_state
 from bmcd.inference.mixture import make_data
-from bmcd.rng import STREAM_SIZE, open_stream, stream_key, uniforms
+from bmcd.rng import STREAM_SIZE, open_stream, stream_key
 from bmcd.testing import check_recommender
 
 pytestmark = pytest.mark.deep  # a comparison that ended; its result stays in docs/results

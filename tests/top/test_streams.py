@@ -3,17 +3,11 @@ import itertools
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.reference.streams import uniforms
 
 from bmcd.rng import STREAM_SIZE, next_blocks, open_stream, stream_key, uniform, unit_interval
 
 counter, small = st.integers(0, 2**63 - 1), st.integers(0, 2**31 - 1)
-
-
-def uniforms(key, chain, sweep, user, purpose, size):
-    """The first numbers of a stream."""
-    stream = np.empty(STREAM_SIZE, np.uint64)
-    open_stream(stream, key, chain, sweep, user, purpose)
-    return np.array([uniform(stream) for _ in range(size)])
 
 
 @given(seed=st.integers(0, 2**128 - 1), chain=small, sweep=counter, user=counter, purpose=small)

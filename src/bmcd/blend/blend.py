@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,15 +17,13 @@ from bmcd.blend.fitting import Fitted, Models, fit_ordered, fit_unordered, updat
 from bmcd.blend.predictor import BlendPredictor
 from bmcd.clicks.histories import clicks_of_histories
 from bmcd.clicks.ids import places_of
-from bmcd.clicks.item_table import Filter
 from bmcd.clicks.log import Clicks
 from bmcd.clicks.times import read_duration
 from bmcd.errors import InputError, Message, Option
 from bmcd.inference.draws import MaxDraws
 from bmcd.models.base import ProbabilityModel
-from bmcd.models.list_rules import Rules
 from bmcd.models.predictor import Options
-from bmcd.models.top_k import Frame, Lists, check_horizon, check_k
+from bmcd.models.top_k import Lists, check_horizon, check_k
 from bmcd.utils import Floats
 
 if TYPE_CHECKING:
@@ -188,42 +186,6 @@ class Blend(ProbabilityModel):
         return self
 
     # ---- recommendations ----
-
-    def recommend_for(
-        self,
-        histories: Any,
-        k: int = 10,
-        items: Iterable[Any] | None = None,
-        min_probability: float | None = None,
-        *,
-        horizon: int | None = None,
-        unknown: Literal["error", "ignore"] = "error",
-        only: Filter | None = None,
-        never: Filter | None = None,
-        rules: Rules | None = None,
-        max_draws: MaxDraws = "auto",
-        n_threads: int | None = None,
-        progress: bool | None = None,
-    ) -> Frame:
-        """Recommend to anybody from their clicks; see `recommend`.
-
-        A history is one running session, the last click last. If it comes with times (a `Clicks`, or a frame with a
-        column "time"), it is cut into sessions, and the last one is running. On a log with times, a user by a name
-        that the log knows also has the clicks of the log, before the running session.
-
-        Parameters
-        ----------
-        histories
-            A list of lists of items, whose users are then 0, 1, ...; a dict from user to list; a `Clicks`; or a
-            frame with the columns user and item. An empty list is a visitor of whom nothing is known.
-        unknown
-            What to do about items that the log does not have: "error" lists them, "ignore" goes on without.
-        """
-        people = self._people(histories, unknown)
-        k, least = check_k(k), _probability(min_probability)
-        horizon = check_horizon(horizon, k)
-        options = Options(max_draws, n_threads, progress)
-        return self._frame(people, None, k, horizon, self.allowed(items, only, never), rules, least, options)
 
     def _people(self, histories: Any, unknown: str) -> Clicks:
         """Return histories as clicks, after what the log knows of users by name."""
@@ -482,9 +444,3 @@ def _options(
     if max_time is not None and sampled:
         shared["max_time"] = max_time / (3 * len(sampled))
     return {name: {**(shared if name in sampled else {}), **given.get(name, {})} for name in named}
-
-
-def _probability(value: float | None) -> float | None:
-    if value is not None and not 0 <= value <= 1:
-        raise InputError(f"min_probability must lie between 0 and 1, but it is {value!r}.")
-    return value

@@ -114,7 +114,9 @@ def rows_of_frame(frame: Any, asked: LogColumns) -> Rows:
     have = column_names(frame)
     wanted = asked.among(have)
     if wrong := wrong_header(have, wanted):
-        raise ClicksError(wrong.reason, column=wrong.name)
+        call = ", ".join(f"{what}={(name if name in have else '...')!r}" for what, name in wanted.items())
+        said = Message(wrong.reason, f" The call is bmcd.Clicks.from_frame(frame, {call}).")
+        raise ClicksError(said, column=wrong.name)
     frame = collected(frame, wanted.values())
     own: dict[str, Coded] = {}
     for which in (name for name in CODED if name in wanted):

@@ -136,7 +136,10 @@ class ProbabilityModel(BaseEstimator, ABC):
     ) -> Frame:
         """Recommend to users the model has never seen, from their clicks alone; see `recommend`.
 
-        Their latent variables are summed out under the stored posterior, which their clicks do not change.
+        BMCD and Tastes sum out the latent variables of these users under the stored posterior, which their clicks
+        do not change. For a `Blend`, a history is one running session; with times (a `Clicks`, or a frame with a
+        column "time") it is cut into sessions, and the last one is running. On a log with times, a user by a name
+        that the log knows also has the clicks of the log, before the running session.
 
         Parameters
         ----------
@@ -157,10 +160,14 @@ class ProbabilityModel(BaseEstimator, ABC):
         ['ann', 'ann', 'bob', 'bob']
         """
         least = _check_probability(min_probability)
-        new_users = clicks_of_histories(histories, self.check_fitted().clicks_, unknown)
+        people = self._people(histories, unknown)
         k, horizon = check_k(k), check_horizon(horizon, k)
         options = Options(max_draws, n_threads, progress)
-        return self._frame(new_users, None, k, horizon, self.allowed(items, only, never), rules, least, options)
+        return self._frame(people, None, k, horizon, self.allowed(items, only, never), rules, least, options)
+
+    def _people(self, histories: Any, unknown: Literal["error", "ignore"]) -> Clicks:
+        """Return histories as clicks on the items of the model."""
+        return clicks_of_histories(histories, self.check_fitted().clicks_, unknown)
 
     def lists(
         self,

@@ -7,6 +7,7 @@ from itertools import combinations, permutations
 import numpy as np
 import pytest
 from tests.reference.mallows import slow_distance
+from tests.reference.streams import uniforms
 
 from bmcd.inference.paper.distance_cache import change_by_leap, list_leap
 from bmcd.inference.paper.iteration import draw_labels
@@ -33,7 +34,7 @@ from bmcd.mallows.distances import (
 )
 from bmcd.mallows.partition import log_partition
 from bmcd.mallows.rank_scale import scale_values
-from bmcd.rng import STREAM_SIZE, four_uniforms, open_stream, stream_key, uniforms
+from bmcd.rng import STREAM_SIZE, four_uniforms, open_stream, stream_key
 
 pytestmark = pytest.mark.chance(0)
 
