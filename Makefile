@@ -7,7 +7,8 @@ JUDGES := .venv/judging/bin
 PIECE :=
 # Some tests start processes of other users, which only root can.
 MARKS := $(shell [ "$$(id -u)" = 0 ] || echo " and not root")
-# Tests of a file share a worker, see conftest.py, which also sets the order.
+# Tests of a file share a worker, see conftest.py, which also sets the order. Three workers keep two cores busy: many
+# tests wait for a service.
 TOGETHER := -q -n 3 --dist loadgroup --no-loadscope-reorder
 # A test that takes twenty minutes prints where it is and is ended.
 ENDING := -o faulthandler_timeout=1200 -o faulthandler_exit_on_timeout=true
@@ -20,9 +21,10 @@ FAST := tests/baselines tests/blend tests/clicks tests/evaluation tests/mallows 
 demo: .venv/core
 	$(BIN)/bmcd demo
 
-test: java chromium .venv/all lint types
+# The site is built by tests/docs/test_site.py.
+test: java chromium
+	$(MAKE) -j2 .venv/all lint types
 	BMCD_REQUIRE_ALL=1 $(BIN)/python -m pytest $(TOGETHER) $(ENDING) -m "not deep$(MARKS)"
-	$(MAKE) docs
 
 # While working: no Java, no browser, nothing that takes more than a moment.
 test-fast: .venv/all lint types
@@ -30,7 +32,6 @@ test-fast: .venv/all lint types
 
 test-deep: java chromium .venv/all $(if $(PIECE),,docs-clean)
 	BMCD_REQUIRE_ALL=1 BMCD_DEEP=1 $(BIN)/python -m pytest $(TOGETHER) -m "deep or not deep$(MARKS)" --durations=20 $(PIECE)
-	$(if $(PIECE),,$(MAKE) docs)
 
 # The lowest versions that pyproject.toml declares, installed together, in an environment of their own. Their deprecations
 # are not ours to repair, and what two versions of numba write differs in its last bits.
@@ -38,7 +39,7 @@ test-lowest: java chromium .venv/bin/python
 	$(PYTHON) -m venv .venv/lowest
 	$(BIN)/python scripts/lowest.py > .venv/lowest.txt
 	.venv/lowest/bin/python -m pip install -q --disable-pip-version-check -c .venv/lowest.txt -e '.[dev]'
-	.venv/lowest/bin/python -m pytest $(TOGETHER) -W default -m "not deep$(MARKS)"
+	.venv/lowest/bin/python -m pytest $(TOGETHER) -W default -m "not deep$(MARKS)" --ignore tests/docs/test_site.py
 
 # The site, in docs/_build/html. Notebooks that have not changed are not run again; docs-clean forgets them.
 docs: .venv/all
@@ -94,7 +95,7 @@ clean:
 
 .venv/all: .venv/bin/python pyproject.toml
 	@echo "Installing bmcd and its development tools into .venv (once; a minute or two) ..."
-	$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[dev]'
+	$(BIN)/python -m pip install -q --disable-pip-version-check --no-compile -e '.[dev]'
 	@touch $@ .venv/core
 
 # Linters and type stubs: the dependency group "lint" of pyproject.toml, which pip knows how to read since 25.1.

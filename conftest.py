@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-# Groups of tests that take longest come first, those that use what others compile after these.
-LONGEST = ("blend", "spark", "live")
+# Groups of tests that take longest come first. Others that take long follow when their kernels have been compiled.
+FIRST, EARLY, COMPILED = ("blend", "spark"), ("live", "site"), "tests/d"
 # Seconds until a process that has run its tests is ended, if it does not end by itself.
 LINGERING = 120
 
@@ -29,7 +29,10 @@ def pytest_collection_modifyitems(config, items):
 
     def place(item):
         mark = item.get_closest_marker("xdist_group")
-        return LONGEST.index(mark.args[0]) if mark and mark.args[0] in LONGEST else len(LONGEST)
+        name = mark.args[0] if mark else ""
+        if name in FIRST:
+            return FIRST.index(name)
+        return len(FIRST) + (1 if name in EARLY else 0 if item.nodeid < COMPILED else 2)
 
     items.sort(key=place)
     for item in items:

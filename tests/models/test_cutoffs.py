@@ -101,7 +101,7 @@ def test_the_hit_rate_is_reached_with_the_stated_confidence(rotating_seed, deep,
     """It is missed in at most 10 % of the cases at 90 %; 4 standard errors, 1 false alarm in 16,000."""
     rng = np.random.default_rng(rotating_seed)
     p, hit, _ = users_who_differ(rng, n_users=40_000 * times)  # what is true
-    n, broken, found = times * (1000 if deep else 100), 0, 0
+    n, broken, found = times * (1000 if deep else 50), 0, 0
     for _ in range(n):
         sample = users_who_differ(rng)
         try:

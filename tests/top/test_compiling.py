@@ -140,7 +140,9 @@ def test_a_folder_that_others_can_write_is_not_trusted(folder):
 
 
 @pytest.mark.root
-@pytest.mark.parametrize("mode", [0o777, 0o775, 0o1777])
+@pytest.mark.parametrize(
+    "mode", [0o777, pytest.param(0o775, marks=pytest.mark.deep), pytest.param(0o1777, marks=pytest.mark.deep)]
+)
 def test_a_given_folder_that_others_can_write_is_refused(folder, mode):
     given = folder.parent / "given"
     given.mkdir()

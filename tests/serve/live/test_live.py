@@ -207,7 +207,10 @@ def test_a_restart_counts_what_was_recorded(live, end, folder, model, rows):
     assert "new7" in bmcd.load(folder / MODEL).clicks_.users.tolist()
 
 
-@pytest.mark.parametrize("damage", ["cut", "gone", "another base"])
+@pytest.mark.parametrize(
+    "damage",
+    ["cut", pytest.param("gone", marks=pytest.mark.deep), pytest.param("another base", marks=pytest.mark.deep)],
+)
 def test_the_model_of_the_folder_is_made_again_if_it_cannot_be_used(live, end, folder, model, tmp_path, damage):
     service, client = live("--refresh", "600")
     send(client, ("new", "i7", end))
