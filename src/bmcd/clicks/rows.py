@@ -115,8 +115,8 @@ def rows_of_frame(frame: Any, asked: LogColumns) -> Rows:
     wanted = asked.among(have)
     if wrong := wrong_header(have, wanted):
         call = ", ".join(f"{what}={(name if name in have else '...')!r}" for what, name in wanted.items())
-        said = Message(wrong.reason, f" The call is bmcd.Clicks.from_frame(frame, {call}).")
-        raise ClicksError(said, column=wrong.name)
+        whole = Message(wrong.reason, f" The call is bmcd.Clicks.from_frame(frame, {call}).")
+        raise ClicksError(whole, column=wrong.name)
     frame = collected(frame, wanted.values())
     own: dict[str, Coded] = {}
     for which in (name for name in CODED if name in wanted):
