@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 # Groups of tests that take longest come first. Others that take long follow when their kernels have been compiled.
-FIRST, EARLY, COMPILED = ("blend", "spark"), ("live", "site"), "tests/d"
+FIRST, LONG, COMPILED = ("blend", "spark"), ("live", "site"), "tests/p"
 # Seconds until a process that has run its tests is ended, if it does not end by itself.
 LINGERING = 120
 
@@ -32,7 +32,7 @@ def pytest_collection_modifyitems(config, items):
         name = mark.args[0] if mark else ""
         if name in FIRST:
             return FIRST.index(name)
-        return len(FIRST) + (1 if name in EARLY else 0 if item.nodeid < COMPILED else 2)
+        return len(FIRST) + (1 if name in LONG else 0 if item.nodeid < COMPILED else 2)
 
     items.sort(key=place)
     for item in items:

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain, islice
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -174,21 +174,25 @@ class TextTable:
         """Find the columns wanted; then give the lines after the header."""
         blocks = self.text.blocks()
         line, block = next(((line, block) for line, block in blocks if block.strip()), (1, b""))
-        if not block:
-            raise self.error_at("the file is empty. It needs a header and rows.", None)
-        n_all, block = n_lines(block), re.sub(rb"\A(?:[ \t\r\v\f]*\n)+", b"", block)
-        line, text = line + n_all - n_lines(block), block.decode()
+        text = block.decode()
         self.mark = self.delimiter or self._recognised(text)
         self.text.delimiter = self.mark
         if self.text.by_mark not in (None, "utf-8"):
             self.steps.append(f"read as {self.text.by_mark}, by the byte-order mark of the file")
+        reader, start = _reader(text, self.mark), line
         try:
-            header, n_read = _header(text, self.mark)
+            for row in reader:
+                if len(row) > 1 or any(cell.strip() for cell in row):
+                    break
+                start = line + reader.line_num
+            else:
+                raise self.error_at("the file is empty. It needs a header and rows.", None)
         except csv.Error as error:
-            raise self.error_at(_csv_error(error), line) from error
+            raise self.error_at(_csv_error(error), start) from error
+        header, n_read = [cell.strip() for cell in row], reader.line_num
         self.wanted, self.width = self.names(header), len(header)
         if wrong := wrong_header(header, self.wanted, is_text=True):
-            raise self.error_at(wrong.reason, line)
+            raise self.error_at(wrong.reason, start)
         self.positions = [header.index(name) for name in self.wanted.values()]
         end = 0
         for _ in range(n_read):
@@ -200,7 +204,9 @@ class TextTable:
         headers: dict[str, list[str]] = {}
         for mark in dict.fromkeys((self.usual, *DELIMITERS)):
             with suppress(csv.Error):
-                headers[mark], _ = _header(text, mark)
+                rows = ([cell.strip() for cell in row] for row in _reader(text, mark))
+                if header := next((row for row in rows if any(row)), []):
+                    headers[mark] = header
 
         def fits(header: list[str]) -> bool:
             return set(self.names(header).values()) <= set(header)
@@ -245,10 +251,8 @@ def _end_of_rows(data: bytes, mark: str) -> int | None:
     return int(ends[np.searchsorted(quotes, ends) % 2 == 0][-1])
 
 
-def _header(text: str, mark: str) -> tuple[list[str], int]:
-    """Return the first row, and the number of its lines."""
-    reader = csv.reader(io.StringIO(text, newline="\n"), delimiter=mark, strict=True)
-    return [cell.strip() for cell in next(reader)], reader.line_num
+def _reader(text: str, mark: str) -> Any:
+    return csv.reader(io.StringIO(text, newline="\n"), delimiter=mark, strict=True)
 
 
 def _csv_error(error: csv.Error) -> str:
