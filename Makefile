@@ -7,9 +7,8 @@ JUDGES := .venv/judging/bin
 PIECE :=
 # Some tests start processes of other users, which only root can.
 MARKS := $(shell [ "$$(id -u)" = 0 ] || echo " and not root")
-# Tests of a file share a worker, see conftest.py, which also sets the order. Three workers keep two cores busy: many
-# tests wait for a service.
-TOGETHER := -q -n 3 --dist loadgroup --no-loadscope-reorder
+# Tests of a file share a worker, see conftest.py, which also sets the order. A third worker on two cores saves nothing.
+TOGETHER := -q -n 2 --dist loadgroup --no-loadscope-reorder
 # A test that takes twenty minutes prints where it is and is ended.
 ENDING := -o faulthandler_timeout=1200 -o faulthandler_exit_on_timeout=true
 # What needs Java, a browser, other processes, or a fitted study is not here.
