@@ -14,7 +14,8 @@ import pytest
 import bmcd
 
 ROW = 24
-# Fits of small logs took 28 to 35 times the log; the limit is a third higher, to catch another copy of the counts.
+# A fit took 36 times the log from 12,000 to 48,000 users; the limit is a quarter higher, to catch another copy
+# of the counts.
 STEPS = {
     # step: what it does with a log and a model, and the largest multiple of the log
     "read": ("import bmcd\ndef step(log, model):\n    bmcd.read_clicks(log)\n", 8),
