@@ -127,7 +127,8 @@ def recommend(
             print_json({**about, "n_rows": len(rows), "file": None, **_price(reports), "recommendations": rows})
             return
         error = " (± standard error, in points)" if any(row["mcse"] for row in rows) else ""
-        say(f"Probability of being among the user's next {horizon or k} clicks{error}:")
+        clicks = "click" if (horizon or k) == 1 else f"{horizon or k} clicks"
+        say(f"Probability of being among the user's next {clicks}{error}:")
         console().print(recommendation_table(rows))
         _print_price(reports)
         if empty := n_users - len({str(row["user"]) for row in rows}):

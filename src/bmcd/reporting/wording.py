@@ -97,9 +97,11 @@ def hits(context: Context, for_k: ContextForK) -> str:
     """Return how often the recommendations were right."""
     evaluation, accuracy = for_k.evaluation, for_k.accuracy
     interval = f" (95 % interval: {percent(accuracy.low)} to {percent(accuracy.high)})"
+    number, clicks = _up_to_k(for_k), test_clicks(for_k)
+    items = "items recommended, one" if number == "1" else f"{number} items recommended"
     return (
-        f"Of the {_up_to_k(for_k)} items recommended to each of {evaluation.n_users_with_list:,} users, "
-        f"{in_100(evaluation.accuracy)} were among {test_clicks(for_k)}"
+        f"Of the {items} to each of {evaluation.n_users_with_list:,} users, "
+        f"{in_100(evaluation.accuracy)} were {'' if clicks.endswith('next click') else 'among '}{clicks}"
         f"{interval if accuracy.low < accuracy.high else ''}; for items chosen at random it would "
         f"be {in_100(context.chance(for_k))}."
     )
